@@ -96,8 +96,8 @@ import Testing
             return server.handle(ModelServer.Call(installation: installation, upload: upload, credential: nil))
         }
 
-        /// From here on all goes well: the pushes by which the server ends activities take them off the screen, and the server comes to have
-        /// the activities that run, and no others.
+        /// From here on all goes well: the pushes by which the server ends activities take them off the screen, and the server comes to
+        /// have the activities that run, and no others.
         func converges() -> Bool {
             var world = self
             if !world.isAlive { world.take(.launch) }
