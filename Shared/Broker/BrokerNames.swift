@@ -1,5 +1,5 @@
 /// Every log metadata key of this module. Units are in the name.
-enum LogKey {
+enum BrokerLogKey {
     static let broker = "broker"
     static let client = "client"
     static let error = "error"
@@ -59,22 +59,22 @@ package enum BrokerMetrics {
     ]
 
     package static let logKeys: [(name: String, meaning: String)] = [
-        (LogKey.broker, "host and port of a RabbitMQ node"),
+        (BrokerLogKey.broker, "host and port of a RabbitMQ node"),
         (
-            LogKey.client,
+            BrokerLogKey.client,
             """
             what a connection to RabbitMQ is for: `publisher`, `markers`, `jobs-now` and the other lanes, `control`, `commands` or \
             `consumer`
             """
         ),
-        (LogKey.error, "the library's or the server's own words"),
-        (LogKey.reason, "why, in one word or in the other side's words"),
-        (LogKey.queue, "a queue or a stream"),
-        (LogKey.retryMilliseconds, "until the next attempt"),
-        (LogKey.unconfirmed, "messages that the broker has not confirmed"),
-        (LogKey.unsettled, "messages that a consumer has not acknowledged"),
-        (LogKey.count, "how many"),
-        (LogKey.failures, "attempts to connect that failed since there was a connection"),
-        (LogKey.outageMilliseconds, "how long there was no connection"),
+        (BrokerLogKey.error, "the library's or the server's own words"),
+        (BrokerLogKey.reason, "why, in one word or in the other side's words"),
+        (BrokerLogKey.queue, "a queue or a stream"),
+        (BrokerLogKey.retryMilliseconds, "until the next attempt"),
+        (BrokerLogKey.unconfirmed, "messages that the broker has not confirmed"),
+        (BrokerLogKey.unsettled, "messages that a consumer has not acknowledged"),
+        (BrokerLogKey.count, "how many"),
+        (BrokerLogKey.failures, "attempts to connect that failed since there was a connection"),
+        (BrokerLogKey.outageMilliseconds, "how long there was no connection"),
     ]
 }

@@ -125,7 +125,7 @@ struct PlainPartsTests {
             (#"{"aps":{"content-available":1}}"#, nil, nil, false), (#"{"aps":7}"#, nil, nil, false), ("{}", nil, nil, false),
         ])
     func content(_ payload: String, _ title: String?, _ body: String?, _ isVisible: Bool) throws {
-        let content = try #require(NotificationContent(payload: Array(payload.utf8)))
+        let content = try #require(DeviceContent(payload: Array(payload.utf8)))
         #expect(content.title == title)
         #expect(content.body == body)
         #expect(content.isVisible == isVisible)

@@ -25,7 +25,7 @@ struct ConsumerTests {
                     group.addTask { try await watching.consumer.run() }
                     let messages = try await watching.messages.next(300)
                     #expect(messages.map { $0.body[0] } == (0..<300).map { UInt8(truncatingIfNeeded: $0) })
-                    for message in messages.shuffled() { watching.consumer.acknowledge([message.receipt]) }
+                    for message in messages.shuffled() { watching.consumer.acknowledge([message.deliveryTag]) }
                     trigger.triggerGracefulShutdown()
                     try await group.waitForAll()
                 }
@@ -46,7 +46,7 @@ struct ConsumerTests {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await watching.consumer.run() }
                     let messages = try await watching.messages.next(2000)
-                    watching.consumer.acknowledge(messages.filter { $0.body == [1] }.map(\.receipt))
+                    watching.consumer.acknowledge(messages.filter { $0.body == [1] }.map(\.deliveryTag))
                     trigger.triggerGracefulShutdown()
                     try await group.waitForAll()
                 }
@@ -72,7 +72,7 @@ struct ConsumerTests {
                 #expect(messages.count { $0.queue == topology.jobQueue(.bulk) } == 3)
                 // Room in one lane brings messages of that lane only.
                 let now = messages.filter { $0.queue == topology.jobQueue(.now) }
-                watching.consumer.acknowledge(now.map(\.receipt))
+                watching.consumer.acknowledge(now.map(\.deliveryTag))
                 #expect(try await watching.messages.next(7).allSatisfy { $0.queue == topology.jobQueue(.now) })
                 #expect(watching.messages.waiting.isEmpty)
             }
@@ -86,7 +86,7 @@ struct ConsumerTests {
             try await whileRunning(watching.consumer) {
                 let first = try await watching.messages.next()
                 #expect(!first.redelivered)
-                watching.consumer.giveBack([first.receipt])
+                watching.consumer.giveBack([first.deliveryTag])
                 let again = try await watching.take()
                 #expect(again.body == [1])
                 #expect(again.redelivered)
@@ -106,11 +106,11 @@ struct ConsumerTests {
                 #expect(try await watching.connections.next())
                 let again = try await watching.messages.next(10)
                 #expect(Set(again.map(\.body)) == Set(first.map(\.body)))
-                // These receipts name deliveries of the old connection. On the new one they would settle the wrong messages.
-                watching.consumer.acknowledge(first.map(\.receipt))
-                watching.consumer.giveBack(first.map(\.receipt))
-                watching.consumer.acknowledge(again.prefix(4).map(\.receipt))
-                watching.consumer.giveBack(again.dropFirst(4).map(\.receipt))
+                // These delivery tags name deliveries of the old connection. On the new one they would settle the wrong messages.
+                watching.consumer.acknowledge(first.map(\.deliveryTag))
+                watching.consumer.giveBack(first.map(\.deliveryTag))
+                watching.consumer.acknowledge(again.prefix(4).map(\.deliveryTag))
+                watching.consumer.giveBack(again.dropFirst(4).map(\.deliveryTag))
                 let last = try await watching.messages.next(6)
                 #expect(Set(last.map(\.body)) == Set(again.dropFirst(4).map(\.body)))
                 #expect(watching.consumer.isConnected && watching.consumer.peer?.contains(":") == true)
@@ -142,9 +142,9 @@ struct ConsumerTests {
             let watching = try Watching(configuration, topology, [Subscription(queue: topology.jobQueue(.now), prefetch: 1)])
             try await whileRunning(watching.consumer) {
                 let first = try await watching.messages.next()
-                watching.consumer.acknowledge([first.receipt, first.receipt])
-                watching.consumer.giveBack([first.receipt])
-                watching.consumer.discard([first.receipt])
+                watching.consumer.acknowledge([first.deliveryTag, first.deliveryTag])
+                watching.consumer.giveBack([first.deliveryTag])
+                watching.consumer.discard([first.deliveryTag])
                 #expect(try await watching.take().body == [2])
                 // A second answer to a tag would have closed the channel.
                 #expect(try await watching.connections.next())
@@ -198,7 +198,7 @@ struct ConsumerTests {
                     group.addTask { try await watching.consumer.run() }
                     let held = try await watching.messages.next(4)
                     watching.consumer.stopTaking()
-                    watching.consumer.acknowledge(held.map(\.receipt))
+                    watching.consumer.acknowledge(held.map(\.deliveryTag))
                     trigger.triggerGracefulShutdown()
                     try await group.waitForAll()
                 }
@@ -226,7 +226,7 @@ struct ConsumerTests {
                         // A round trip to the broker. At its end the consumer has cancelled its subscription and waits for these
                         // acknowledgements.
                         #expect(await publisher.publish([.job(topology, .bulk)], deadline: nil) == [.confirmed])
-                        watching.consumer.acknowledge(held.map(\.receipt))
+                        watching.consumer.acknowledge(held.map(\.deliveryTag))
                         try await group.waitForAll()
                     }
                 }

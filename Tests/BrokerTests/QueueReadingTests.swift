@@ -42,7 +42,7 @@ struct QueueReadingTests {
             try await fill(configuration, topology, 200)
             let taken = try await reading(configuration, topology).read(wanting: { number($0).isMultiple(of: 3) }) { snapshot in
                 #expect(snapshot.seen == 200 && snapshot.isComplete)
-                return (snapshot.messages.map(number), snapshot.messages.map(\.receipt))
+                return (snapshot.messages.map(number), snapshot.messages.map(\.deliveryTag))
             }
             #expect(taken == (0..<200).filter { $0.isMultiple(of: 3) })
             let left = try await numbers(configuration, topology)
@@ -56,7 +56,7 @@ struct QueueReadingTests {
         try await withTestBroker { configuration, topology in
             try await fill(configuration, topology, 100)
             await #expect(throws: Failure.self) {
-                try await reading(configuration, topology).read(wanting: { _ in true }) { _ -> (Int, [Receipt]) in throw Failure() }
+                try await reading(configuration, topology).read(wanting: { _ in true }) { _ -> (Int, [DeliveryTag]) in throw Failure() }
             }
             #expect(try await numbers(configuration, topology) == Array(0..<100))
         }
@@ -73,7 +73,7 @@ struct QueueReadingTests {
                 }) { snapshot in
                     // If the reader gets so far, it takes all messages, but its acknowledgements do not arrive.
                     proxy.cut()
-                    return ((), snapshot.messages.map(\.receipt))
+                    return ((), snapshot.messages.map(\.deliveryTag))
                 }
             }
             let left = try await eventuallyEqual(Array(0..<100)) { try await numbers(direct, topology) }

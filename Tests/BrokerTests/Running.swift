@@ -79,7 +79,7 @@ final class Watching: Sendable {
     /// The next message, acknowledged.
     func take() async throws -> ReceivedMessage {
         let message = try await messages.next()
-        consumer.acknowledge([message.receipt])
+        consumer.acknowledge([message.deliveryTag])
         return message
     }
 

@@ -137,7 +137,7 @@ struct TopologyTests {
             try await whileRunning(publisher, lanes.consumer, dead.consumer) {
                 let id = PushID.random()
                 #expect(await publisher.publish([.job(topology, .soon, id: id)], deadline: nil) == [.confirmed])
-                lanes.consumer.discard([try await lanes.messages.next().receipt])
+                lanes.consumer.discard([try await lanes.messages.next().deliveryTag])
                 let letter = try await dead.take()
                 #expect(letter.messageID == id)
                 #expect(letter.routingKey == "soon")

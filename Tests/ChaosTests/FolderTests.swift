@@ -50,7 +50,7 @@ struct FolderTests {
             time: push.time / 1000, connection: UInt32(push.connection), stream: 1, token: push.token.flatMap { TokenKey(hex: $0.hex) },
             id: MessageID(high: push.id.high, low: push.id.low), topic: Array(push.topic.utf8), type: .alert,
             environment: .production, action: action,
-            answer: Answer(status: status, reason: status == 200 ? nil : "Reason", timestamp: push.timestamp.map { $0 / 1000 }),
+            answer: StatusAnswer(status: status, reason: status == 200 ? nil : "Reason", timestamp: push.timestamp.map { $0 / 1000 }),
             isShown: true,
             marker: push.marker)
     }

@@ -267,22 +267,22 @@ inline JobPublisher_publish__stopped(t, n) {
 inline PublisherLoop_lost__stopped(t, n) { publishing[t].stage[n] = STOPPED }
 
 /* What became of publishing is written down. */
-inline PublishSettlements_commit(t, n) {
-    JobStore_settle(n);
+inline ConfirmWriter_commit(t, n) {
+    JobStore_record(n);
     publishing[t].stage[n] = NOTHING
 }
 
-inline PublishSettlements_commit__refused(t, n) {
-    JobStore_settle__refused(n);
+inline ConfirmWriter_commit__refused(t, n) {
+    JobStore_record__refused(n);
     publishing[t].stage[n] = NOTHING
 }
 
-inline JobStore_settle(n) {
+inline JobStore_record(n) {
     row[n].published = true;
     row[n].lease = 0
 }
 
-inline JobStore_settle__refused(n) {
+inline JobStore_record__refused(n) {
     if
     :: !row[n].published -> row[n].lease = 0
     :: else
@@ -304,7 +304,7 @@ inline JobStore_resolve(t, n) {
     :: row[n].class == UNDECIDED && !row[n].life && is_over(n) ->
         reached_if(owner_epoch > row[n].epoch, fenced_by_a_relay);
         publishing[t].stage[n] = STOPPED
-    :: else -> PublishSettlements_commit(t, n)
+    :: else -> ConfirmWriter_commit(t, n)
     fi
 }
 
@@ -315,7 +315,7 @@ inline OutcomeApplication_apply(n, which, as) {
     if
     :: row[n].class == UNDECIDED && row[n].life == which -> OutcomeStore_finish(n, as)
 #ifdef SETTLE_TWICE
-    :: row[n].class != UNDECIDED && row[n].life == which -> OutcomeStore_settleNotifications(n)
+    :: row[n].class != UNDECIDED && row[n].life == which -> OutcomeStore_countInNotifications(n)
 #endif
     :: else
     fi
@@ -323,11 +323,11 @@ inline OutcomeApplication_apply(n, which, as) {
 
 inline OutcomeStore_finish(n, as) {
     row[n].class = as;
-    OutcomeStore_settleNotifications(n)
+    OutcomeStore_countInNotifications(n)
 }
 
 /* The notification waits for one delivery less. */
-inline OutcomeStore_settleNotifications(n) {
+inline OutcomeStore_countInNotifications(n) {
     keep(promise_1, !row[n].counted);
     row[n].counted = true
 }
@@ -345,17 +345,17 @@ inline token_service(t, n) {
 #endif
     :: step(publishing[t].stage[n] == HANDED_ON, JobPublisher_publish(t, n))
     /* The broker refuses it. */
-    :: step(publishing[t].stage[n] == HANDED_ON && faults > 0, faults--; PublishSettlements_commit__refused(t, n))
+    :: step(publishing[t].stage[n] == HANDED_ON && faults > 0, faults--; ConfirmWriter_commit__refused(t, n))
     :: step(publishing[t].stage[n] == UNCONFIRMED && faults > 0, faults--; PublisherLoop_lost__jobs(t, n))
-    :: step(publishing[t].stage[n] == UNCONFIRMED, PublishSettlements_commit(t, n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED, ConfirmWriter_commit(t, n))
     /* The commit's answer is lost: it is written down again. */
-    :: step(publishing[t].stage[n] == UNCONFIRMED && waits(n) && faults > 0, faults--; JobStore_settle(n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED && waits(n) && faults > 0, faults--; JobStore_record(n))
     :: step(publishing[t].stage[n] == STOPPED, JobPublisher_publish__stopped(t, n))
-    :: step(publishing[t].stage[n] == STOPPED && faults > 0, faults--; PublishSettlements_commit__refused(t, n))
+    :: step(publishing[t].stage[n] == STOPPED && faults > 0, faults--; ConfirmWriter_commit__refused(t, n))
     :: step(publishing[t].stage[n] == UNCONFIRMED_STOP && faults > 0, faults--; PublisherLoop_lost__stopped(t, n))
-    :: step(publishing[t].stage[n] == UNCONFIRMED_STOP, PublishSettlements_commit(t, n))
+    :: step(publishing[t].stage[n] == UNCONFIRMED_STOP, ConfirmWriter_commit(t, n))
 #ifdef LOST_CONFIRM_IS_A_CONFIRM
-    :: step(publishing[t].stage[n] == HANDED_ON && faults > 0, faults--; PublishSettlements_commit(t, n))
+    :: step(publishing[t].stage[n] == HANDED_ON && faults > 0, faults--; ConfirmWriter_commit(t, n))
 #endif
 #ifdef RELAY_IGNORES_LEASES
     :: step(waits(n) && publishing[t].stage[n] == NOTHING, JobStore_claim(t, n))
@@ -369,16 +369,16 @@ inline token_service(t, n) {
 }
 
 /* The broker has the event no more. */
-inline OutcomeConsumer_settle(events) { events = false }
+inline OutcomeConsumer_applyInParts(events) { events = false }
 
 /* By any token service. */
 #ifdef ACKNOWLEDGE_BEFORE_APPLY
-#define dies_between(events, which, as) OutcomeConsumer_settle(queue[n].events[which])
+#define dies_between(events, which, as) OutcomeConsumer_applyInParts(queue[n].events[which])
 #else
 #define dies_between(events, which, as) OutcomeApplication_apply(n, which, as)
 #endif
 #define consume(events, which, as) \
-    :: step(queue[n].events[which], OutcomeApplication_apply(n, which, as); OutcomeConsumer_settle(queue[n].events[which])) \
+    :: step(queue[n].events[which], OutcomeApplication_apply(n, which, as); OutcomeConsumer_applyInParts(queue[n].events[which])) \
     :: step(queue[n].events[which] && faults > 0, faults--; dies_between(events, which, as))
 
 inline outcome_consumer(n) {
@@ -643,7 +643,7 @@ inline excuse(k) {
 }
 
 /* APNs has answered for good, or the notification says that nothing more is to be tried. */
-inline DispatcherCore_finish__final(d, k) {
+inline DispatcherCore_takeAnswers__final(d, k) {
     reached_if(job[k].attempt == 0, delivered_by_the_first_try);
     reached_if(job[k].attempt == 1, delivered_by_a_retry);
     reached_if(job[k].attempt == 2, delivered_by_a_replay);
@@ -652,7 +652,7 @@ inline DispatcherCore_finish__final(d, k) {
 }
 
 /* APNs could not, or its answer did not come. */
-inline DispatcherCore_finish__again(k) {
+inline DispatcherCore_takeAnswers__again(k) {
     if
     /* The broker delivers it anew: what is left of it is that copy's business. */
     :: job[k].stale -> clear(k)
@@ -818,8 +818,8 @@ inline line(d, s) {
     take(1, 1)
 #endif
     :: step(this.phase == IN_POOL, APNsConnection_submit(d, job_number))
-    :: step(this.phase == SENT, DispatcherCore_finish__final(d, job_number))
-    :: step(this.phase == SENT, DispatcherCore_finish__again(job_number))
+    :: step(this.phase == SENT, DispatcherCore_takeAnswers__final(d, job_number))
+    :: step(this.phase == SENT, DispatcherCore_takeAnswers__again(job_number))
     :: step(this.phase == WAITING && faults > 0, faults--; DispatcherCore_moveWaiting(job_number))
     :: step(this.outcome == OWED || this.outcome == AGAIN, DispatcherCore_flush__outcome(job_number))
     :: step(this.copy == OWED || this.copy == AGAIN, DispatcherCore_flush__copy(job_number))

@@ -39,7 +39,7 @@ struct APIDescriptionTests {
             // "Scope: devices, send or read."
             let sentence = description.components(separatedBy: "Scope: ").dropFirst().first?.prefix { $0 != "." } ?? ""
             let words = sentence.split { !$0.isLetter }.map(String.init)
-            let stated = Scope.allCases.filter { words.contains($0.rawValue) }
+            let stated = KeyScope.allCases.filter { words.contains($0.rawValue) }
             #expect(Set(stated) == Set(route.scopes), "\(Self.name(route))")
             #expect((operation["security"] == .list([])) == route.scopes.isEmpty)
             #expect(description.contains("bound to no app") == route.isAdministrative)

@@ -11,7 +11,7 @@ struct AppBoundsTests {
     /// The types that work for every app at once. Their statements may begin with rows of any app; what hangs on these rows is compared
     /// with them.
     private static let forEveryApp = [
-        "AudienceStore": "fan-out: it makes the jobs of a notification that the relay has claimed",
+        "FanOutStore": "fan-out: it makes the jobs of a notification that the relay has claimed",
         "AuditStore": "the operator's trail over every app",
         "BroadcastMember": "the relay: the channels are members of claimed jobs, or are named by app and name",
         "CancellationOutbox": "the relay, and newer notifications that take the place of older ones",
@@ -19,14 +19,14 @@ struct AppBoundsTests {
         "ChannelWatch": "metrics",
         "DeadLetterStore": "the operator's dead letters: the broker's queue has those of every app",
         "DeviceReceiptCounts": "the counter of device receipts",
-        "DueScope": "the worker of channels",
+        "DuePlan": "the worker of channels",
         "EventStore": "the feeds of events",
         "HoldOutbox": "the relay",
         "JobStore": "the relay",
         "JobTemplate": "the relay and the operator's replay of dead letters",
         "KeyStore": "the operator's keys, which may be of any app or of none",
         "FenceStore": "the relay",
-        "OutboxStore": "the relay",
+        "WaitingWorkStore": "the relay",
         "OutcomeStore": "outcomes, which name their deliveries themselves",
         "Retention": "the housekeeping",
         "Sweep": "the housekeeping",
@@ -39,7 +39,7 @@ struct AppBoundsTests {
     private static let ofLockedRows = [
         "ActivityReports.lock": "the newest states of activities that are locked",
         "ActivityStore.save": "a notification is only looked at: whether it has deliveries without an outcome",
-        "ActivityStore.settleStarts": "notifications that the batch has accepted",
+        "ActivityStore.removeUnreached": "notifications that the batch has accepted",
         "ActivityStore.copy": "the newest states of activities that are locked",
         "NotificationStore.forgetKeys": "notifications of the batch, whose ids are new",
         "RegistryStore.load": "tokens that a statement has found by app",
@@ -72,13 +72,14 @@ struct AppBoundsTests {
 
     /// `A: B`: A is a service or a part of one, and uses B, which works for every app.
     private static let inServices: Set = [
-        "AudienceStore: BroadcastMember", "AudienceStore: JobStore", "AudienceStore: JobTemplate", "ChannelWorker: DueScope",
+        "FanOutStore: BroadcastMember", "FanOutStore: JobStore", "FanOutStore: JobTemplate", "ChannelWorker: DuePlan",
         "DeviceReceiptCounter: DeviceReceiptCounts", "DeviceReceiptCounter: EventStore", "EventFeed: EventStore", "EventSink: EventStore",
-        "EventSink: WebhookQueue", "FanOut: AudienceStore", "FanOut: CancellationOutbox", "FanOut: OutboxStore",
+        "EventSink: WebhookQueue", "FanOut: FanOutStore", "FanOut: CancellationOutbox", "FanOut: WaitingWorkStore",
         "FencePublisher: FenceStore", "Housekeeper: Retention", "JobStore: BroadcastMember", "JobStore: JobTemplate",
-        "LaneWaits: JobStore", "MarkExchange: OutboxStore", "OutcomeApplication: BroadcastMember", "OutcomeApplication: ChannelAbsence",
+        "LaneWaits: JobStore", "MarkExchange: WaitingWorkStore", "OutcomeApplication: BroadcastMember",
+        "OutcomeApplication: ChannelAbsence",
         "OutcomeApplication: OutcomeStore", "OutcomeStore: BroadcastMember",
-        "PublishSettlements: FenceStore", "PublishSettlements: JobStore", "Relay: HoldOutbox", "Relay: JobStore", "Relay: OutboxStore",
+        "ConfirmWriter: FenceStore", "ConfirmWriter: JobStore", "Relay: HoldOutbox", "Relay: JobStore", "Relay: WaitingWorkStore",
         "TokenService: ChannelWatch", "UpdateTurns: CancellationOutbox", "WebhookDispatcher: WebhookQueue",
         "WebhookSubscriptions: WebhookQueue",
     ]
@@ -113,7 +114,7 @@ struct AppBoundsTests {
     /// How many comparisons of a statement may go without being missed: they join two lists of one batch, whose
     /// entries all name their apps, or an outer part of the statement compares again.
     private static let notMissed = [
-        "ActivityEnd.insert 2": 2, "ActivityStore.settleStarts 2": 1, "ExportStore.page": 1,
+        "ActivityEnd.insert 2": 2, "ActivityStore.removeUnreached 2": 1, "ExportStore.page": 1,
     ]
 
     @Test("A statement of an app's type compares every row with the app; each exception is listed, and is still needed")

@@ -56,7 +56,7 @@ struct AuditTests {
     @Test("Every use of such a route leaves one entry: key, app, action and object") func everyRoute() async throws {
         try await RunningService.run { running in
             let brake = try await Brake.engaged(running)
-            let chief = try await running.client.makeKey(app: nil, scopes: Scope.allCases.map(\.rawValue))
+            let chief = try await running.client.makeKey(app: nil, scopes: KeyScope.allCases.map(\.rawValue))
             let id = try Self.id(chief)
             let deeds = try await Self.deeds(running, brake)
             #expect(Set(deeds.map(\.0)) == Set(APIRoute.all.filter { $0.audit != nil }), "teach this test a request for each of them")

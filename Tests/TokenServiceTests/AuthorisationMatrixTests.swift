@@ -94,7 +94,7 @@ struct AuthorisationMatrixTests {
     @Test("For a key of one app, the resources of another app do not exist") func otherApp() async throws {
         try await RunningService.run { running in
             let world = try await Self.world(running)
-            let other = try await running.client.makeKey(app: "other", scopes: Scope.allCases.map(\.rawValue))
+            let other = try await running.client.makeKey(app: "other", scopes: KeyScope.allCases.map(\.rawValue))
             let before = try await running.fingerprint()
             for route in APIRoute.all where route.isOfApp && route.path.contains("{id}") {
                 // To register an id of one's own choice is no look at another app's.
@@ -200,13 +200,13 @@ struct AuthorisationMatrixTests {
     private struct Strangers {
         private var unauthenticated: [Stranger] = []
         /// By the only scope of the key: for every app, and bound to the shop.
-        private var scoped: [(scope: Scope, everywhere: APITestClient, ofShop: APITestClient, ofOther: APITestClient)] = []
+        private var scoped: [(scope: KeyScope, everywhere: APITestClient, ofShop: APITestClient, ofOther: APITestClient)] = []
 
         init(_ running: RunningService) async throws {
             let admin = running.client
             let real = try await admin.makeKey(app: "shop", scopes: ["read"])
             let text = try #require(real.key)
-            let revoked = try await admin.makeKey(app: nil, scopes: Scope.allCases.map(\.rawValue))
+            let revoked = try await admin.makeKey(app: nil, scopes: KeyScope.allCases.map(\.rawValue))
             let id = try #require(revoked.key).split(separator: "_")[1]
             #expect(try await admin.delete("/v1/admin/keys/\(id)").status == 204)
             let expired = try await admin.post(
@@ -222,7 +222,7 @@ struct AuthorisationMatrixTests {
                 Stranger(
                     name: "another scheme", client: admin.with(key: nil), headers: ["authorization": "Basic \(text)"], status: 401,
                     code: "unauthenticated"))
-            for scope in Scope.allCases {
+            for scope in KeyScope.allCases {
                 scoped.append(
                     (
                         scope, try await admin.makeKey(app: nil, scopes: [scope.rawValue]),

@@ -65,37 +65,37 @@ struct ProcessClockTests {
 
     @Test("No update waits longer than its window because another process's clock was ahead", arguments: ClockStep.all)
     func windows(step: Int64) {
-        var line = UpdateLine()
-        let second = Self.waitBehind(&line, openedAt: ClockStep.moment + step, window: 60_000)
-        #expect(line.turn(of: second, isReady: true, window: 60_000, now: ClockStep.moment + 61_000) == .send)
+        var queue = UpdateQueue()
+        let second = Self.waitBehind(&queue, openedAt: ClockStep.moment + step, window: 60_000)
+        #expect(queue.turn(of: second, isReady: true, window: 60_000, now: ClockStep.moment + 61_000) == .send)
     }
 
     @Test("Clocks that differ by a second shorten no window") func almostRight() {
-        var line = UpdateLine()
-        let second = Self.waitBehind(&line, openedAt: ClockStep.moment + 1_000, window: 1_000)
-        #expect(line.turn(of: second, isReady: true, window: 1_000, now: ClockStep.moment) == .wait(until: ClockStep.moment + 2_000))
+        var queue = UpdateQueue()
+        let second = Self.waitBehind(&queue, openedAt: ClockStep.moment + 1_000, window: 1_000)
+        #expect(queue.turn(of: second, isReady: true, window: 1_000, now: ClockStep.moment) == .wait(until: ClockStep.moment + 2_000))
     }
 
     /// - Returns: a notification that waits; the one before it was sent, and is settled.
-    private static func waitBehind(_ line: inout UpdateLine, openedAt moment: Int64, window: Int64) -> PushID {
+    private static func waitBehind(_ queue: inout UpdateQueue, openedAt moment: Int64, window: Int64) -> PushID {
         var superseded: [PushID] = []
         let (first, second) = (PushID(high: 7, low: 1), PushID(high: 7, low: 2))
-        _ = line.accept(first, timestamp: 1, superseded: &superseded)
-        line.begin(first, window: window, now: moment)
-        _ = line.settled(first)
-        _ = line.accept(second, timestamp: 2, superseded: &superseded)
+        _ = queue.accept(first, timestamp: 1, superseded: &superseded)
+        queue.begin(first, window: window, now: moment)
+        _ = queue.ended(first)
+        _ = queue.accept(second, timestamp: 2, superseded: &superseded)
         return second
     }
 
     @Test("No broadcast waits longer than a second because another process's clock was ahead", arguments: ClockStep.all)
     func broadcasts(step: Int64) {
-        var channel = ChannelLine(key: ChannelLine.Key(app: 1, name: "game"), channel: 7)
+        var channel = ChannelQueue(key: ChannelQueue.Key(app: 1, name: "game"), channel: 7)
         var superseded: [PushID] = []
         let (first, second) = (PushID(high: 7, low: 1), PushID(high: 7, low: 2))
         let change = ActivityChange(subject: .channel("game"), event: .update, timestamp: ClockStep.moment / 1000)
         _ = channel.accept(change, as: first, now: ClockStep.moment + step, superseded: &superseded)
         channel.begin(first, now: ClockStep.moment + step)
-        _ = channel.line.settled(first)
+        _ = channel.queue.ended(first)
         _ = channel.accept(change, as: second, now: ClockStep.moment + 2_000, superseded: &superseded)
         #expect(channel.turn(of: second, now: ClockStep.moment + 3_000) == .send)
     }
@@ -121,7 +121,7 @@ struct ProcessClockTests {
         try await RunningService.withDevices { running, shop in
             func device(_ hours: Int64) throws -> APITestClient {
                 // Good for half an hour by the clock of the process that made it.
-                let credential = DeviceCredential(
+                let credential = DeviceCredentialClaims(
                     app: try #require(AppSlug("shop")), installation: installation(1), user: "ada", ownerEpoch: 0,
                     expiresAt: UnixTime.milliseconds() + hours * ClockStep.hour + 1_800_000)
                 return shop.with(key: keys.text(credential))

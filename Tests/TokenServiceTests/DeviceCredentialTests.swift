@@ -17,8 +17,8 @@ struct DeviceCredentialTests {
 
     private static func credential(
         user: String? = "ada", epoch: Int64 = 3, expiresAt: Int64 = 1_800_000_000_000
-    ) throws -> DeviceCredential {
-        DeviceCredential(
+    ) throws -> DeviceCredentialClaims {
+        DeviceCredentialClaims(
             app: try #require(AppSlug("shop")), installation: installation(1), user: user, ownerEpoch: epoch, expiresAt: expiresAt)
     }
 
@@ -219,7 +219,7 @@ struct DeviceCredentialTests {
             let old = try Self.credential(epoch: epoch, expiresAt: past)
             let late = shop.with(key: keys.text(old))
             #expect(try await late.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_expired")
-            let forgotten = try Self.credential(epoch: epoch, expiresAt: past - DeviceCredential.signOutPatience)
+            let forgotten = try Self.credential(epoch: epoch, expiresAt: past - DeviceCredentialClaims.signOutPatience)
             #expect(try await shop.with(key: keys.text(forgotten)).post(Self.path + "/logout").code == "credential_expired")
             #expect(try await late.post(Self.path + "/logout").status == 200)
             #expect(try await shop.get(Self.path).json["user"]?.isNull == true)

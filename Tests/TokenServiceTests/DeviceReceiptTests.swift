@@ -459,7 +459,7 @@ struct DeviceReceiptTests {
             let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop, more: Self.asked)
             try await running.sending(job.notification, shop)
             let keys = try #require(DeviceCredentialKeys(RunningService.deviceKey))
-            let old = DeviceCredential(
+            let old = DeviceCredentialClaims(
                 app: try #require(AppSlug("shop")), installation: installation(1), user: "ada", ownerEpoch: 2,
                 expiresAt: UnixTime.milliseconds() - 1)
             let late = try await Self.report(Self.receipt(job.notification), by: shop.with(key: keys.text(old)))

@@ -382,7 +382,7 @@ struct ErasureTests {
             }
             #expect(try await erasing.value.status == 200)
             _ = try await eventually {
-                try await running.count("SELECT count(*) FROM jobs WHERE settled = B'0'::bit(100)") == 0 ? true : nil
+                try await running.count("SELECT count(*) FROM jobs WHERE ended = B'0'::bit(100)") == 0 ? true : nil
             }
             #expect(try await running.count("SELECT count(*) FROM receipts") == 0)
         }

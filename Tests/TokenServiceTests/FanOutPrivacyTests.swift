@@ -55,11 +55,11 @@ struct FanOutPrivacyTests {
             for (number, user) in [(1, "ada"), (2, "grace")] {
                 try await shop.register(installation(number), user: user, token: token(number))
             }
-            let names = ["ada"] + (1..<AudienceStore.entriesOfPage).map { "nobody-\($0)" } + ["grace"]
+            let names = ["ada"] + (1..<FanOutStore.entriesOfPage).map { "nobody-\($0)" } + ["grace"]
             let id = try await Self.send(#"{"users":[\#(names.map { "\"\($0)\"" }.joined(separator: ","))]}"#, with: shop)
             try await running.pool.transaction { session in
-                let store = AudienceStore(session: session)
-                let audience = try #require(try store.audience(of: id))
+                let store = FanOutStore(session: session)
+                let audience = try #require(try store.fanOut(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixClock.now())
                 #expect(page.count == 1 && !page.isLast)
                 try store.commit(page, of: audience, leaseSeconds: 0, now: UnixClock.now())

@@ -199,7 +199,7 @@ struct HeldWorkTests {
                         'expires_at', now(), 'total', 0, 'pending', 0))).*
                     FROM notifications n WHERE n.id = \(id)::text::uuid RETURNING id
                 )
-                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, held_by)
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, ended, free_from, held_by)
                 SELECT expired.id, made.number, j.app_id, j.lane, '', j.due_at, j.members, ~B'0'::bit(100), j.free_from,
                     \(first)::text::uuid
                 FROM expired, jobs j, generate_series(0, 2499) AS made (number) WHERE j.notification = \(id)::text::uuid

@@ -127,8 +127,8 @@ struct InterleavedPairTests {
         let now = UnixTime.milliseconds()
         do {
             try await pool.transaction { session in
-                let store = AudienceStore(session: session)
-                guard let audience = try store.audience(of: world.list) else { return }
+                let store = FanOutStore(session: session)
+                guard let audience = try store.fanOut(of: world.list) else { return }
                 let page = try store.page(of: audience, names: DeliveryNames(world.list), now: now)
                 try store.commit(page, of: audience, leaseSeconds: 30, now: now)
             }
@@ -308,7 +308,7 @@ struct InterleavedPairTests {
                     (SELECT c.reason FROM cancellations c WHERE c.notification = n.id))
                 FROM named n LEFT JOIN fan_outs f ON f.notification = n.id
                 UNION ALL
-                SELECT concat_ws(' ', 'job', n.name, j.number, j.settled::text, j.published_at IS NOT NULL, j.held_by IS NOT NULL,
+                SELECT concat_ws(' ', 'job', n.name, j.number, j.ended::text, j.published_at IS NOT NULL, j.held_by IS NOT NULL,
                     CASE WHEN j.free_from <= now() THEN 'now' ELSE 'later' END,
                     (SELECT string_agg(concat_ws(' ', right(t.installation::text, 1), t.purpose, right(encode(t.token, 'hex'), 1)), ', '
                         ORDER BY t.ordinal)

@@ -51,7 +51,7 @@ struct LaneShareTests {
                 FROM jobs, generate_series(1, 50) AS n WHERE notification = \(id) AND number = 0
                 """)
             let sizes = try await running.pool.session { session in
-                try OutboxStore(session: session).backlogOfAll(limit: 100, leaseSeconds: 60)
+                try WaitingWorkStore(session: session).backlogOfAll(limit: 100, leaseSeconds: 60)
             }
             #expect(sizes.isEmpty)
             for _ in 1...5 { #expect(try await shop.send(#"{"user":"ada"}"#).status == 202) }
@@ -144,7 +144,7 @@ struct LaneShareTests {
                         try body()
                         return try session.entriesRead(of: "jobs") - before
                     }
-                    let (store, marks) = (OutboxStore(session: session), OutboxMarks())
+                    let (store, marks) = (WaitingWorkStore(session: session), OutboxMarks())
                     try session.execute("UPDATE jobs SET published_at = now()")
                     let unmarked = try read {
                         let (now, found) = try store.waitingJobs()
@@ -259,8 +259,8 @@ struct LaneShareTests {
             _ = try await running.client.makeApp()
             let app = try await running.app()
             let (others, snapshot, marks) = (PostgresPool(running.pool.configuration), Snapshot(), OutboxMarks())
-            @Sendable func search() async throws -> (now: Int64, found: [OutboxStore.Waiting]) {
-                try await running.pool.session { session in try OutboxStore(session: session).waitingJobs(from: marks.jobs.marks) }
+            @Sendable func search() async throws -> (now: Int64, found: [WaitingWorkStore.Waiting]) {
+                try await running.pool.session { session in try WaitingWorkStore(session: session).waitingJobs(from: marks.jobs.marks) }
             }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -298,7 +298,7 @@ struct LaneShareTests {
             _ = try await shop.send(#"{"user":"ada"}"#)
             try await running.execute("UPDATE jobs SET free_from = now()")
             let found = try await running.pool.session { session in
-                let (store, marks, next) = (OutboxStore(session: session), OutboxMarks(), OutboxMarks())
+                let (store, marks, next) = (WaitingWorkStore(session: session), OutboxMarks(), OutboxMarks())
                 let (now, found) = try store.waitingJobs()
                 marks.jobs.found(Dictionary(uniqueKeysWithValues: found.compactMap { work in work.free.map { (work.key, $0) } }), at: now)
                 // An hour ahead: a clock that was wrong.

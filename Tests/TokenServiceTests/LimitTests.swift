@@ -365,7 +365,7 @@ struct LimitTests {
 
     private static func device(_ app: String) throws -> Caller {
         Caller(
-            DeviceCredential(
+            DeviceCredentialClaims(
                 app: try #require(AppSlug(app)), installation: installation(1), user: "ada", ownerEpoch: 0, expiresAt: .max))
     }
 

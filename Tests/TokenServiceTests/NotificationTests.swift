@@ -73,7 +73,7 @@ struct NotificationTests {
                     SELECT notification, number, position, token_id, installation, owner_epoch, environment, 'accepted', 200, now()
                     FROM deliveries
                     """)
-                try session.execute("UPDATE jobs SET settled = rpad('11', 100, '0')::bit(100)")
+                try session.execute("UPDATE jobs SET ended = rpad('11', 100, '0')::bit(100)")
                 try session.execute(
                     """
                     UPDATE notifications SET pending = 0, outcomes = ARRAY[ROW('accepted', 200, NULL, 2)::outcome_count],

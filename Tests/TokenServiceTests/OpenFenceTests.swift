@@ -21,10 +21,10 @@ struct OpenFenceTests {
         try await withShop { app, session in
             try Self.signOut(app, in: session, statistics)
             let store = InstallationStore(session: session, app: app)
-            let scope = RegistryStore.Scope(app: app.id, installations: [installation(1)])
+            let needs = RegistryStore.Needs(app: app.id, installations: [installation(1)])
             let questions: [(String, () throws -> Int)] = [
                 ("of a user", { try store.openFences(of: "ada").count }),
-                ("of a change", { try RegistryStore(session: session).load([scope], locking: []).openFences.count }),
+                ("of a change", { try RegistryStore(session: session).load([needs], locking: []).openFences.count }),
                 ("of a record", { try store.records([installation(1)]).filter { $0.fence == .pending }.count }),
                 ("of the erased", { try ErasureStore(session, app: app, user: "ada").openFences().count }),
             ]

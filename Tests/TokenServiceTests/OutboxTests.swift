@@ -22,7 +22,7 @@ struct OutboxTests {
     private static let longLease = ["RELAY_LEASE_SECONDS": "3600"]
 
     private static func underWay(_ running: RunningService) -> Int? {
-        running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first?.underWayCount
+        running.service.services.lazy.compactMap { $0 as? ConfirmWriter }.first?.underWayCount
     }
 
     /// The jobs that a relay takes over now.
@@ -85,10 +85,10 @@ struct OutboxTests {
 
     @Test("Jobs of several apps that are published together have each a message and a trace of their own") func together() async throws {
         try await RunningService.run { running in
-            let settlements = try #require(running.service.services.lazy.compactMap { $0 as? PublishSettlements }.first)
+            let confirms = try #require(running.service.services.lazy.compactMap { $0 as? ConfirmWriter }.first)
             let publisher = JobPublisher(
                 publisher: running.service.publisher, topology: running.topology, lease: .seconds(30),
-                settlements: settlements, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}),
+                confirms: confirms, window: RelayWindow(logger: Logger(label: "test"), onGrowth: {}),
                 waits: LaneWaits(pool: running.pool, logger: Logger(label: "test")), traces: .off)
             let delivery = PushJob.Delivery(
                 id: .random(), token: try #require(DeviceToken(bytes: [1])), environment: .production, installation: .random(),
@@ -155,7 +155,7 @@ struct OutboxTests {
             func note(isPublished: Bool) async throws -> Int64 {
                 try await running.pool.transaction { session in
                     let job = PublishedJob(id: JobID(notification: id, number: 0), isPublished: isPublished, isFirst: true)
-                    try JobStore(session: session).settle([job])
+                    try JobStore(session: session).record([job])
                 }
                 return try await running.number("at", "SELECT (extract(epoch FROM published_at) * 1000000)::bigint AS at FROM jobs")
             }
@@ -235,7 +235,7 @@ struct OutboxTests {
             try await shop.register(installation(1), user: "ada", token: token(1))
             func backlog(limit: Int = 100) async throws -> [Lane: Int] {
                 let sizes = try await running.pool.session { session in
-                    try OutboxStore(session: session).backlogOfAll(limit: limit, leaseSeconds: 3600)
+                    try WaitingWorkStore(session: session).backlogOfAll(limit: limit, leaseSeconds: 3600)
                 }
                 return Dictionary(uniqueKeysWithValues: sizes.map { ($0.key.lane, $0.value) })
             }

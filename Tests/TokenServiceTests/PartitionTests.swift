@@ -363,7 +363,7 @@ struct PartitionTests {
                 #expect(try store.resolve(claimed, now: UnixTime.milliseconds()).allSatisfy { $0.deliveries.count == 3 })
                 try store.renew(claimed, seconds: 60)
                 try session.transaction { _ in
-                    try store.settle(claimed.map { PublishedJob(id: $0, isPublished: true, isFirst: true) })
+                    try store.record(claimed.map { PublishedJob(id: $0, isPublished: true, isFirst: true) })
                 }
                 let finished = try claimed.map { job in try Self.settle(0..<3, of: job.notification, session) }
                 return (try Self.otherScans(session) - before, finished)
@@ -430,7 +430,7 @@ struct PartitionTests {
             let store = OutcomeStore(session: session)
             let origins = try store.origins(of: batch)
             let finished = try store.finish(batch.final, of: origins)
-            return try store.settleNotifications(finished).count
+            return try store.countInNotifications(finished).count
         }
     }
 }

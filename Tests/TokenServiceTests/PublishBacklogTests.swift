@@ -28,7 +28,7 @@ struct PublishBacklogTests {
         let (key, other) = (AppLane(app: slug, lane: .now), AppLane(app: slug, lane: .bulk))
         for key in [key, other] {
             try backlog.admit(key)
-            backlog.settle(key, waits: true)
+            backlog.endAcceptance(key, waits: true)
         }
         let moment = backlog.moment
         backlog.measured(5, of: key, since: moment)
@@ -62,7 +62,7 @@ struct PublishBacklogTests {
                 let from = LowWater<AppLane>.Beginnings(marks)
                 #expect(from.exceptions.count == (others < LowWater<AppLane>.Beginnings.maximumExceptions ? others + 1 : 0))
                 let found = try await running.pool.session { session in
-                    try OutboxStore(session: session).waitingJobs(from: marks).found
+                    try WaitingWorkStore(session: session).waitingJobs(from: marks).found
                 }
                 #expect(found.map(\.key) == [key], "beside \(others)")
                 #expect(found.first?.free == now - 3_600_000)
@@ -91,7 +91,7 @@ struct PublishBacklogTests {
             let key = AppLane(app: app.slug, lane: .bulk)
             let (waiting, read) = try await running.pool.transaction { session in
                 let before = try session.entriesReadHere(of: "jobs_unpublished")
-                let waiting = try OutboxStore(session: session).backlog(of: key, limit: 10, leaseSeconds: 30)
+                let waiting = try WaitingWorkStore(session: session).backlog(of: key, limit: 10, leaseSeconds: 30)
                 return (waiting, try session.entriesReadHere(of: "jobs_unpublished") - before)
             }
             #expect(waiting == 4 && read < 50, "\(waiting) wait, \(read) entries read")

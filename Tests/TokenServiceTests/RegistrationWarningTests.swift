@@ -192,9 +192,9 @@ struct RegistrationWarningTests {
     }
 
     @Test("A text for the script of a Chinese region goes to that region, and one for an old code to the new one") func variants() throws {
-        func content(_ locales: [String]) -> NotificationContent {
-            NotificationContent(
-                payload: [], variants: locales.sorted().map { NotificationContent.Variant(locale: $0, payload: Array($0.utf8)) })
+        func content(_ locales: [String]) -> RenderedContent {
+            RenderedContent(
+                payload: [], variants: locales.sorted().map { RenderedContent.Variant(locale: $0, payload: Array($0.utf8)) })
         }
         for (locale, locales, expected) in [
             ("zh_TW", ["zh", "zh-hant"], "zh-hant"), ("zh_HK", ["zh", "zh-hant"], "zh-hant"),

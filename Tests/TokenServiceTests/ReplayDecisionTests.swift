@@ -13,12 +13,12 @@ struct ReplayDecisionTests {
         delivery: DeadDelivery(
             id: PushID(high: 1, low: 1), notification: PushID(high: 2, low: 2), installation: PushID(high: 3, low: 3), ownerEpoch: 3,
             isOrphan: false, attempts: 10, expiresAt: now + 60_000),
-        now: now, token: 5, isSettled: true, outcome: .failed, attempts: 10, expiresAt: now + 60_000, ownerEpoch: 3, liveToken: 5)
+        now: now, token: 5, hasEnded: true, outcome: .failed, attempts: 10, expiresAt: now + 60_000, ownerEpoch: 3, liveToken: 5)
 
     /// The broker gave it up at its first attempt: it has no outcome and no receipt.
     private static let orphan: ReplayFacts = {
         var facts = failed
-        (facts.isSettled, facts.outcome, facts.attempts) = (false, nil, 0)
+        (facts.hasEnded, facts.outcome, facts.attempts) = (false, nil, 0)
         (facts.delivery.isOrphan, facts.delivery.attempts) = (true, 0)
         return facts
     }()
@@ -86,11 +86,11 @@ struct ReplayDecisionTests {
             $0.liveToken = 6
             $0.other = ReplayFacts.Receipt(delivery: other, attempts: 2, isOpen: true)
         },
-        Case("another token that had it", failed, .settled) {
+        Case("another token that had it", failed, .hasOutcome) {
             $0.liveToken = 6
             $0.other = ReplayFacts.Receipt(delivery: other, attempts: 1, isOpen: false)
         },
-        Case("another token that had it, of an orphan", orphan, .settled, stop: "fenced 1 token_retired") {
+        Case("another token that had it, of an orphan", orphan, .hasOutcome, stop: "fenced 1 token_retired") {
             $0.liveToken = 6
             $0.other = ReplayFacts.Receipt(delivery: other, attempts: 1, isOpen: false)
         },
@@ -106,14 +106,14 @@ struct ReplayDecisionTests {
     ]
 
     private static let settled: [Case] = [
-        Case("its outcome is on its way", failed, .undecided) { ($0.isSettled, $0.outcome, $0.attempts) = (false, nil, 9) },
+        Case("its outcome is on its way", failed, .undecided) { ($0.hasEnded, $0.outcome, $0.attempts) = (false, nil, 9) },
         Case("its second life is under way", open, .undecided) { $0.isOpen = false },
-        Case("accepted without a receipt", failed, .settled) { ($0.outcome, $0.attempts) = (nil, 0) },
-        Case("accepted without a receipt, of an orphan", orphan, .settled) { $0.isSettled = true },
-        Case("accepted without a receipt, then cancelled", orphan, .settled) { ($0.isSettled, $0.isCancelled) = (true, true) },
+        Case("accepted without a receipt", failed, .hasOutcome) { ($0.outcome, $0.attempts) = (nil, 0) },
+        Case("accepted without a receipt, of an orphan", orphan, .hasOutcome) { $0.hasEnded = true },
+        Case("accepted without a receipt, then cancelled", orphan, .hasOutcome) { ($0.hasEnded, $0.isCancelled) = (true, true) },
         Case("cancelled", failed, .cancelled) { $0.isCancelled = true },
         Case("cancelled, and its outcome is on its way", failed, .cancelled) {
-            ($0.isSettled, $0.outcome, $0.isCancelled) = (false, nil, true)
+            ($0.hasEnded, $0.outcome, $0.isCancelled) = (false, nil, true)
         },
         Case("cancelled, of an orphan", orphan, .cancelled, stop: "cancelled 1 -") { $0.isCancelled = true },
         Case("cancelled, of a reopened one", open, .cancelled, stop: "cancelled 11 -") { $0.isCancelled = true },
@@ -166,7 +166,7 @@ struct ReplayDecisionTests {
         var facts = Self.failed
         facts.outcome = outcome
         let decision = ReplayDecision(facts, extending: nil)
-        #expect(decision.disposition == ([.failed, .unknown, .expired].contains(outcome) ? .sent : .settled))
+        #expect(decision.disposition == ([.failed, .unknown, .expired].contains(outcome) ? .sent : .hasOutcome))
         #expect(decision.stop == nil)
     }
 }

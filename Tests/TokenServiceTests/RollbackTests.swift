@@ -127,7 +127,7 @@ struct RollbackTests {
 
         init(_ running: RunningService) async throws {
             _ = try await running.client.makeApp()
-            shop = try await running.client.makeKey(app: "shop", scopes: Scope.allCases.map(\.rawValue))
+            shop = try await running.client.makeKey(app: "shop", scopes: KeyScope.allCases.map(\.rawValue))
             #expect(try await shop.register(installation(1), user: "ada", token: token(1)).status == 201)
             #expect(try await shop.register(installation(2), user: "grace", token: token(2)).status == 201)
             #expect(try await shop.send(#"{"user":"nobody"}"#, headers: ["idempotency-key": "used"]).status == 202)

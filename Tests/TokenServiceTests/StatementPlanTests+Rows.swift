@@ -119,7 +119,7 @@ extension StatementPlanTests {
             SELECT id, now(), 'superseded', now() FROM notifications WHERE accepted_at = now() AND supersede_key IS NOT NULL
             """,
             """
-            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, ended, free_from, published_at)
             SELECT id, 0, app_id, lane, '', now(), int8send(row_number() OVER ()), set_bit(B'0'::bit(100), 0, (state <> 'sending')::int),
                 now(),
                 CASE WHEN state <> 'sending' THEN now() END

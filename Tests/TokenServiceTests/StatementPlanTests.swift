@@ -86,41 +86,43 @@ struct StatementPlanTests {
         ],
         "RegistryBatch.vacate": ["tokens_pkey(id)"],
         // Fan-out.
-        "AudienceStore.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
-        "AudienceStore.pageOfApp": [
+        "FanOutStore.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
+        "FanOutStore.pageOfApp": [
             "installations_in_order(app_id, ordinal)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
             "quiet_hours_pkey(app_id, owner)", "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "AudienceStore.pageOfTagged": [
+        "FanOutStore.pageOfTagged": [
             "installations_pkey(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "AudienceStore.pageOfList": [
+        "FanOutStore.pageOfList": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "notifications_pkey(id)",
             "fan_outs_pkey(notification)", "targets_pkey(notification, place)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "AudienceStore.sizes": [
+        "FanOutStore.sizes": [
             "installations_by_owner(app_id, owner)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
-        "AudienceStore.nextInstallations": [
+        "FanOutStore.nextInstallations": [
             "installations_by_owner(app_id, owner, id)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
-        "AudienceStore.nextReporters": ["tokens_by_activity(app_id, purpose, installation)"],
-        "AudienceStore.nextOfActivity": ["tokens_by_activity(app_id, purpose, installation)"],
-        "AudienceStore.nextOfActivity 2": ["installations_by_owner(app_id, owner, id)"],
-        "AudienceStore.pageOfActivities": [
+        "FanOutStore.nextReporters": ["tokens_by_activity(app_id, purpose, installation)"],
+        "FanOutStore.nextOfActivity": ["tokens_by_activity(app_id, purpose, installation)"],
+        "FanOutStore.nextOfActivity 2": ["installations_by_owner(app_id, owner, id)"],
+        "FanOutStore.pageOfActivities": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)",
             "tokens_one_active(app_id, ordinal, purpose, environment)",
         ],
-        "AudienceStore.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
+        "FanOutStore.advance": ["fan_outs_pkey(notification)", "notifications_pkey(id)"],
         // Publishing.
-        "OutboxStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],
+        "WaitingWorkStore.claimFanOuts": ["fan_outs_free(lane, app_id, free_from)", "fan_outs_pkey(notification)"],
         "FenceStore.markPublished": ["fences_pkey(id)"],
         "JobStore.claim": ["jobs_pkey(notification, number)", "jobs_unpublished(lane, app_id, free_from)"],
-        "OutboxStore.waitingJobs": ["jobs_unpublished(lane, app_id, free_from)"],
-        "OutboxStore.waitingFanOuts": ["fan_outs_free(lane, app_id, free_from)"],
-        "OutboxStore.backlog": ["jobs_unpublished(lane, app_id, free_from, LEAST(number, 1))", "fan_outs_free(lane, app_id, free_from)"],
+        "WaitingWorkStore.waitingJobs": ["jobs_unpublished(lane, app_id, free_from)"],
+        "WaitingWorkStore.waitingFanOuts": ["fan_outs_free(lane, app_id, free_from)"],
+        "WaitingWorkStore.backlog": [
+            "jobs_unpublished(lane, app_id, free_from, LEAST(number, 1))", "fan_outs_free(lane, app_id, free_from)",
+        ],
         "FenceStore.oldestLeftOver": ["fences_left_over(free_from)"],
         "FenceStore.claim": ["fences_left_over(free_from)", "fences_pkey(id)"],
         "FenceStore.release": ["fences_pkey(id)"],
@@ -133,19 +135,19 @@ struct StatementPlanTests {
         "JobStore.publishedWithinADay": ["jobs_pkey(notification)", "notifications_pkey(id)"],
         "JobStore.terms": ["notifications_pkey(id)", "fan_outs_pkey(notification)"],
         "JobStore.variants": ["notification_variants_pkey(notification)"],
-        "JobStore.settle": ["jobs_pkey(notification, number)"],
+        "JobStore.record": ["jobs_pkey(notification, number)"],
         // Outcomes.
         "OutcomeStore.origins": ["notifications_pkey(id)"],
         "OutcomeStore.lockJobs": ["jobs_pkey(notification, number)"],
-        "OutcomeStore.settle": ["jobs_pkey(notification, number)"],
+        "OutcomeStore.markFinal": ["jobs_pkey(notification, number)"],
         "OutcomeStore.retiredInWindow": ["tokens_rejected(app_id, retired_at)"],
         "OutcomeStore.noteAttempts": [
             "jobs_pkey(notification, number)", "receipts_pkey(notification, number, position)", "tokens_pkey(id)",
         ],
         "OutcomeStore.openReceipts": ["receipts_pkey(notification, number, position)"],
         "OutcomeStore.tokenFacts": ["tokens_pkey(id)"],
-        "OutcomeStore.settleNotifications": ["notifications_pkey(id)"],
-        "OutcomeStore.settleNotifications 2": ["notifications_pkey(id)"],
+        "OutcomeStore.countInNotifications": ["notifications_pkey(id)"],
+        "OutcomeStore.countInNotifications 2": ["notifications_pkey(id)"],
         "OutcomeStore.lockInstallations": ["installations_pkey(app_id, id)"],
         // Webhooks.
         "WebhookStore.hasten": ["webhook_messages_due(webhook, due_at)", "webhook_messages_pkey(webhook, id)", ownWebhook],

@@ -19,11 +19,11 @@ WITH reopened AS (
 ), masks AS (
     SELECT notification, number, bit_or(set_bit(B'0'::bit(100), "position", 1)) AS mask FROM reopened GROUP BY notification, number
 )
-UPDATE jobs j SET settled = j.settled & ~m.mask FROM masks m WHERE j.notification = m.notification AND j.number = m.number;
+UPDATE jobs j SET ended = j.ended & ~m.mask FROM masks m WHERE j.notification = m.notification AND j.number = m.number;
 
 -- The message of each of these jobs, or its outcome, is lost. They are published again, to devices that are found anew.
 UPDATE jobs j SET published_at = NULL, free_from = now() FROM notifications n
-WHERE n.id = j.notification AND n.pending > 0 AND j.published_at IS NOT NULL AND bit_count(j.settled) < octet_length(j.members) / 8;
+WHERE n.id = j.notification AND n.pending > 0 AND j.published_at IS NOT NULL AND bit_count(j.ended) < octet_length(j.members) / 8;
 
 -- Over every app, until an operator lifts it: nothing is sent a second time without a decision. No API key has this id.
 INSERT INTO holds (id, reason, set_at, set_by)

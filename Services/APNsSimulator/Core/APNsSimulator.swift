@@ -217,7 +217,7 @@ extension APNsSimulator {
     package func goAway(
         _ selection: Selection = .all, reason: RejectionReason? = .shutdown, text: String? = nil, lastStream: Int32? = nil, code: UInt32 = 0
     ) {
-        let debug = text.map { Array($0.utf8) } ?? reason.flatMap { Answer($0).body } ?? []
+        let debug = text.map { Array($0.utf8) } ?? reason.flatMap { StatusAnswer($0).body } ?? []
         post(.goAway(selection, lastStream: lastStream, code: code, debug: debug))
     }
 

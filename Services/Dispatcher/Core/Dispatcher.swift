@@ -118,7 +118,8 @@ package struct Dispatcher: Sendable {
                         logger.info(
                             "Serving operations",
                             metadata: [
-                                LogKey.port: "\(port)", LogKey.instance: "\(settings.instance)", LogKey.version: "\(BuildVersion.current)",
+                                DispatcherLogKey.port: "\(port)", DispatcherLogKey.instance: "\(settings.instance)",
+                                DispatcherLogKey.version: "\(BuildVersion.current)",
                             ])
                         onListening(port)
                     }),
@@ -198,9 +199,9 @@ package struct Dispatcher: Sendable {
     }
 }
 
-/// Declares every log metadata key of this service with its meaning. Units are in the name. `LogKey.app` is the string `"app"`.
+/// Declares every log metadata key of this service with its meaning. Units are in the name. `DispatcherLogKey.app` is the string `"app"`.
 @dynamicMemberLookup
-enum LogKey {
+enum DispatcherLogKey {
     struct Keys: Sendable {
         let api = DocumentedLogKey("api", "what a pool sends: `device`, `broadcast` or `channels`")
         let app = DocumentedLogKey("app", "an app's slug")

@@ -260,7 +260,7 @@ package enum DispatcherReference {
             metrics.observe({ CoreStatus() }, gate: ControlGate())
             metrics.observe({ [] }, { .current })
         } + TraceExporter.documented
-    package static let logKeys = LogKey.documented
+    package static let logKeys = DispatcherLogKey.documented
 
     /// What each reason of APNs means: for the delivery, and for the connection.
     package static var answers: String {

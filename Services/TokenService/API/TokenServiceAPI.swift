@@ -27,7 +27,7 @@ package struct TokenServiceAPI {
     package let audit: AuditController
     package let holds: HoldsController
     package let webhooks: WebhooksController
-    package let activity: ActivityController
+    package let traffic: TrafficController
     package let deviceCredentials: DeviceCredentialsController
     package let deviceReceipts: DeviceReceiptsController
     package let console: ConsoleController
@@ -37,7 +37,7 @@ package struct TokenServiceAPI {
         activities: ActivitiesController, bulk: BulkController, signOut: SignOutController, quietHours: QuietHoursController,
         channels: ChannelsController, notifications: NotificationsController, notificationReading: NotificationReadingController,
         quarantine: QuarantineController, privacy: PrivacyController, deadLetters: DeadLettersController, audit: AuditController,
-        holds: HoldsController, webhooks: WebhooksController, activity: ActivityController, deviceCredentials: DeviceCredentialsController,
+        holds: HoldsController, webhooks: WebhooksController, traffic: TrafficController, deviceCredentials: DeviceCredentialsController,
         deviceReceipts: DeviceReceiptsController, console: ConsoleController
     ) {
         self.apps = apps
@@ -57,7 +57,7 @@ package struct TokenServiceAPI {
         self.audit = audit
         self.holds = holds
         self.webhooks = webhooks
-        self.activity = activity
+        self.traffic = traffic
         self.deviceCredentials = deviceCredentials
         self.deviceReceipts = deviceReceipts
         self.console = console
@@ -82,7 +82,7 @@ package struct TokenServiceAPI {
         audit.bind(to: router)
         holds.bind(to: router)
         webhooks.bind(to: router)
-        activity.bind(to: router)
+        traffic.bind(to: router)
         deviceCredentials.bind(to: router)
         deviceReceipts.bind(to: router)
         console.bind(to: router)

@@ -63,7 +63,7 @@ package struct TokenService: Sendable {
         let control = try Publisher(
             name: "control", configuration: configuration.broker, topology: topology, confirmLimit: .seconds(1), isOrdered: true,
             logger: logger)
-        let outbox = Outbox(
+        let publishing = PublishingParts(
             configuration.publishing, pool: pool, background: background, publisher: publisher, control: control, topology: topology,
             metrics: metrics.publishing, holdMetrics: metrics.holds, fanOutMetrics: metrics.fanOuts, traces: traces, logger: logger)
         metrics.observe(pool, named: "requests")
@@ -72,11 +72,11 @@ package struct TokenService: Sendable {
         metrics.outcomes.observe(brakes)
 
         let events = EventStream(
-            configuration.webhooks, pool: background, publisher: publisher, topology: topology, marks: outbox.marks,
+            configuration.webhooks, pool: background, publisher: publisher, topology: topology, marks: publishing.marks,
             metrics: metrics.events,
             webhookMetrics: metrics.webhooks, logger: logger)
-        let channels = ChannelRegistry(pool: pool, settings: configuration.channels, wakeUp: WorkSignal())
-        let channelsOfServices = ChannelRegistry(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
+        let channels = ChannelService(pool: pool, settings: configuration.channels, wakeUp: WorkSignal())
+        let channelsOfServices = ChannelService(pool: background, settings: channels.settings, wakeUp: channels.wakeUp)
         let received = BatchQueue<ReceivedMessage>()
         let consumer = try Consumer(
             configuration: configuration.broker, topology: topology,
@@ -85,13 +85,14 @@ package struct TokenService: Sendable {
         let outcomes = OutcomeConsumer(
             received: received, consumer: consumer, application: OutcomeApplication(pool: background),
             deadLetters: DeadLetterPublisher(publisher: publisher, topology: topology), brakes: brakes, webhooks: events.subscriptions,
-            channels: channelsOfServices, metrics: metrics.outcomes, traces: traces, relay: outbox.wakeUp, logger: logger)
+            channels: channelsOfServices, metrics: metrics.outcomes, traces: traces, relay: publishing.wakeUp, logger: logger)
 
         let apps = AppStore(pool: pool, lookUps: background)
         let keys = KeyStore(pool: pool)
         let knownKeys = KeyStore(pool: background)
         let startup = Startup(
-            pool: pool, keys: keys, bootstrapKey: configuration.keys.bootstrapKey, marks: outbox.exchange, migrator: try Schema.migrator(),
+            pool: pool, keys: keys, bootstrapKey: configuration.keys.bootstrapKey, marks: publishing.exchange,
+            migrator: try Schema.migrator(),
             logger: logger)
         self.startup = startup
         let readiness = ServiceReadiness(pool: pool, publisher: publisher, control: control, startup: startup)
@@ -101,23 +102,23 @@ package struct TokenService: Sendable {
         let server = Self.server(
             configuration, apps: apps, keys: keys,
             authenticator: Authenticator(store: knownKeys, uses: uses, hasStarted: { startup.progress == .done }), pool: pool,
-            outbox: outbox,
+            publishing: publishing,
             events: events, channels: channels,
             deadLetters: DeadLetterService(
                 pool: pool, broker: configuration.broker, topology: topology,
-                replaying: DeadLetterReplay(pool: pool, jobs: outbox.jobs, logger: logger)),
+                replaying: DeadLetterReplay(pool: pool, jobs: publishing.jobs, logger: logger)),
             console: console, metrics: metrics, traces: traces,
             operations: OperationsRoutes(metrics: registry, readiness: { await readiness.check() }), logger: logger,
             onListening: onListening, routes: &routes)
         self.routes = routes
         let housekeeper = Housekeeper(
-            pool: background, apps: AppStore(pool: background, lookUps: background), fences: outbox.fences,
+            pool: background, apps: AppStore(pool: background, lookUps: background), fences: publishing.fences,
             settings: configuration.housekeeping, metrics: metrics.housekeeping,
             logger: logger)
         let reading: [any Service] =
             [
-                outbox.relay, outbox.waits, housekeeper,
-                ChannelWorker(registry: channelsOfServices, publisher: publisher, topology: topology, logger: logger),
+                publishing.relay, publishing.waits, housekeeper,
+                ChannelWorker(service: channelsOfServices, publisher: publisher, topology: topology, logger: logger),
                 ChannelWatch(pool: background, metrics: metrics.channels, logger: logger),
             ] + events.services
         let exporting: [any Service] = exporter.map { [$0] } ?? []
@@ -130,7 +131,7 @@ package struct TokenService: Sendable {
                 ]
             } ?? []
         services =
-            exporting + operating + [startup, uses, outbox.settlements, publisher, control, consumer, outcomes]
+            exporting + operating + [startup, uses, publishing.confirms, publisher, control, consumer, outcomes]
             + reading.map { AfterStartup($0, startup) } + [
                 server
             ]
@@ -167,7 +168,8 @@ package struct TokenService: Sendable {
 
     private static func server(
         _ configuration: TokenServiceConfiguration, apps: AppStore, keys: KeyStore, authenticator: Authenticator, pool: PostgresPool,
-        outbox: Outbox, events: EventStream, channels: ChannelRegistry, deadLetters: DeadLetterService, console: ConsoleController,
+        publishing: PublishingParts, events: EventStream, channels: ChannelService, deadLetters: DeadLetterService,
+        console: ConsoleController,
         metrics: TokenServiceMetrics,
         traces: Traces, operations: OperationsRoutes,
         logger: Logger, onListening: @escaping @Sendable (Int) -> Void, routes: inout [String]
@@ -195,36 +197,37 @@ package struct TokenService: Sendable {
             metrics: metrics.limits, observation: RequestObservation(metrics: metrics.requests, traces: traces, errors: errors))
         let router = APIRouter(admission: admission)
         if configuration.operations == nil { router.mount(operations) }
-        let registration = InstallationRegistration(pool: pool, fences: outbox.fences, metrics: metrics.registrations)
+        let registration = InstallationRegistration(pool: pool, fences: publishing.fences, metrics: metrics.registrations)
         metrics.registrations.changesWaiting.observe { Double(registration.waitingCount) }
         TokenServiceAPI(
             apps: AppsController(apps: apps),
             keys: KeysController(keys: keys, apps: apps, authenticator: authenticator),
             registration: RegistrationController(registration: registration, metrics: metrics.registrations),
             reading: ReadingController(pool: pool),
-            activities: ActivitiesController(registration: registration, pool: pool, relay: outbox.wakeUp),
+            activities: ActivitiesController(registration: registration, pool: pool, relay: publishing.wakeUp),
             bulk: BulkController(pool: pool, registration: registration, streams: streams, metrics: metrics.registrations, errors: errors),
-            signOut: SignOutController(signOut: SignOut(pool: pool, fences: outbox.fences), metrics: metrics.registrations),
+            signOut: SignOutController(signOut: SignOut(pool: pool, fences: publishing.fences), metrics: metrics.registrations),
             quietHours: QuietHoursController(pool: pool),
             channels: ChannelsController(channels: channels),
             notifications: NotificationsController(
                 pool: pool,
                 intake: NotificationIntake(
-                    pool: pool, publisher: outbox.jobs, backlog: outbox.backlog, relay: outbox.wakeUp, holds: outbox.holds.cache,
+                    pool: pool, publisher: publishing.jobs, backlog: publishing.backlog, relay: publishing.wakeUp,
+                    holds: publishing.holds.cache,
                     traces: traces, metrics: metrics.notifications),
-                cancellation: outbox.cancellation, uploads: half(of: limits.concurrentUploads, .uploads),
+                cancellation: publishing.cancellation, uploads: half(of: limits.concurrentUploads, .uploads),
                 metrics: metrics.notifications, errors: errors),
             notificationReading: NotificationReadingController(pool: pool),
             quarantine: QuarantineController(pool: pool, restoring: QuarantineRestore(pool: pool), metrics: metrics.registrations),
             privacy: PrivacyController(
-                pool: pool, erasure: Erasure(pool: pool, fences: outbox.fences), export: UserExport(pool: pool), streams: streams,
+                pool: pool, erasure: Erasure(pool: pool, fences: publishing.fences), export: UserExport(pool: pool), streams: streams,
                 metrics: metrics.privacy,
                 logger: logger),
             deadLetters: DeadLettersController(letters: deadLetters, metrics: metrics.deadLetters, logger: logger),
             audit: AuditController(pool: pool),
-            holds: HoldsController(pool: pool, holds: outbox.holds),
+            holds: HoldsController(pool: pool, holds: publishing.holds),
             webhooks: WebhooksController(pool: pool, events: events, settings: configuration.webhooks),
-            activity: ActivityController(pool: pool, waits: outbox.waits),
+            traffic: TrafficController(pool: pool, waits: publishing.waits),
             deviceCredentials: DeviceCredentialsController(pool: pool, keys: configuration.keys.deviceCredentialKeys),
             deviceReceipts: DeviceReceiptsController(intake: DeviceReceiptIntake(pool: pool), metrics: metrics.deviceReceipts),
             console: console

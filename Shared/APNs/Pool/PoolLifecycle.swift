@@ -39,7 +39,7 @@ struct PoolLifecycle {
     private var size: PoolSize
     private var connections: [ConnectionID: Connection] = [:]
     private var nextID = 1
-    private var backoff: Backoff
+    private var backoff: ReconnectBackoff
     private var nextDial: ContinuousClock.Instant
     private var unreadySince: ContinuousClock.Instant?
     private var probes = 0
@@ -58,7 +58,7 @@ struct PoolLifecycle {
         self.rules = rules
         size = PoolSize(rules)
         self.jitter = jitter
-        backoff = Backoff(base: rules.backoffBase, cap: rules.backoffCap)
+        backoff = ReconnectBackoff(base: rules.backoffBase, cap: rules.backoffCap)
         nextDial = now
     }
 
@@ -250,7 +250,7 @@ struct PoolLifecycle {
     ) -> [Action] {
         self.refusal = refusal
         let base = refusal == .unavailable ? rules.breakerBase : rules.probeBase
-        let bound = Backoff.bound(base, rules.probeCap, probes)
+        let bound = ReconnectBackoff.bound(base, rules.probeCap, probes)
         probes += 1
         // At least half of it: a probe is never early, only spread.
         let delay = bound * (0.5 + jitter() / 2)
@@ -300,7 +300,7 @@ struct ServerFaultBreaker: Sendable {
 }
 
 /// Exponential delays with full jitter: between zero and a bound that doubles, so that many clients do not come back together.
-struct Backoff {
+struct ReconnectBackoff {
     let base: Duration
     let cap: Duration
     private(set) var failures = 0

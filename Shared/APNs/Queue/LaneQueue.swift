@@ -36,9 +36,9 @@ struct LaneQueue {
 
     private let weights: Weights
     private let maximumRequests: Int
-    private var lines = Lanes(ShareLine())
+    private var queues = Lanes(ShareQueue())
     /// The shares that go before each lane's line.
-    private var returned = Lanes(ReturnedLine())
+    private var returned = Lanes(ReturnedShares())
     /// Requests that each lane may still take in this round.
     private var credits = Lanes(0)
 
@@ -49,14 +49,14 @@ struct LaneQueue {
     }
 
     var isEmpty: Bool { count(.now) + count(.soon) + count(.bulk) == 0 }
-    func count(_ lane: Lane) -> Int { lines[lane].requests + returned[lane].requests }
+    func count(_ lane: Lane) -> Int { queues[lane].requests + returned[lane].requests }
 
-    private func waiting(_ lane: Lane, for id: ConnectionID) -> Int { lines[lane].requests + returned[lane].requests(for: id) }
+    private func waiting(_ lane: Lane, for id: ConnectionID) -> Int { queues[lane].requests + returned[lane].requests(for: id) }
 
     /// - Returns: false when the lane is full, and then nothing was taken.
     mutating func append(_ share: Share) -> Bool {
         guard count(share.batch.lane) + share.requests.count <= maximumRequests else { return false }
-        lines[share.batch.lane].append(share)
+        queues[share.batch.lane].append(share)
         return true
     }
 
@@ -113,7 +113,7 @@ struct LaneQueue {
         var left = bytes
         let returned = min(count, returned[lane].requests(for: id))
         var requests = self.returned[lane].take(returned, &left, for: id, into: &taken)
-        if requests == returned { requests += lines[lane].take(count - requests, &left, into: &taken) }
+        if requests == returned { requests += queues[lane].take(count - requests, &left, into: &taken) }
         return Room(requests: requests, bytes: bytes - left)
     }
 
@@ -122,7 +122,7 @@ struct LaneQueue {
         var removed: [Share] = []
         for lane in Lane.allCases {
             returned[lane].remove(where: condition, into: &removed)
-            lines[lane].remove(where: condition, into: &removed)
+            queues[lane].remove(where: condition, into: &removed)
         }
         return removed
     }
@@ -130,7 +130,7 @@ struct LaneQueue {
 
 /// One lane's shares that connections gave back as certainly not processed. They go out before untried ones, and never to a connection that
 /// refused them. Short: a connection gives back no more than it has streams.
-struct ReturnedLine {
+struct ReturnedShares {
     private var shares: [Share] = []
     private(set) var requests = 0
 
@@ -175,7 +175,7 @@ struct ReturnedLine {
 }
 
 /// One lane's shares in order. An array with a moving head: appending and taking cost no shifting.
-struct ShareLine {
+struct ShareQueue {
     private var shares: [Share?] = []
     private var head = 0
     /// Requests in all shares together.

@@ -36,7 +36,7 @@ package struct QueueReading: Sendable {
     /// - Throws: ``QueueIsBeingRead``, `RabbitMQError`, or the error of `body`; then no message is removed.
     package func read<Result: Sendable>(
         wanting isWanted: @escaping @Sendable (ReceivedMessage) -> Bool,
-        _ body: (Sight) async throws -> (result: Result, taken: [Receipt])
+        _ body: (Sight) async throws -> (result: Result, taken: [DeliveryTag])
     ) async throws -> Result {
         let thread = try QueueReadingThread(configuration, queue: queue, limit: limit, isWanted: isWanted)
         let sight = try await thread.begin()

@@ -5,7 +5,7 @@ import SystemIO
 /// The thread that holds a reading's connection.
 final class QueueReadingThread: Sendable {
     private enum Order: Sendable {
-        case take([Receipt])
+        case take([DeliveryTag])
         case leave
     }
 
@@ -24,8 +24,8 @@ final class QueueReadingThread: Sendable {
     private let isWanted: @Sendable (ReceivedMessage) -> Bool
     private let wakeUp: WakeUp
     private let orders: Mailbox<Order>
-    private let seen = Answer<QueueReading.Sight>()
-    private let ended = Answer<Void>()
+    private let seen = AwaitedValue<QueueReading.Sight>()
+    private let ended = AwaitedValue<Void>()
 
     init(
         _ configuration: RabbitMQConfiguration, queue: String, limit: Int, isWanted: @escaping @Sendable (ReceivedMessage) -> Bool
@@ -44,8 +44,8 @@ final class QueueReadingThread: Sendable {
     }
 
     /// Returns when the other messages are back in the queue.
-    func end(taking receipts: [Receipt]) async throws {
-        orders.post(.take(receipts))
+    func end(taking deliveryTags: [DeliveryTag]) async throws {
+        orders.post(.take(deliveryTags))
         try await ended.value()
     }
 
@@ -78,14 +78,14 @@ final class QueueReadingThread: Sendable {
         guard try state(connection).consumers == 1 else { return QueueIsBeingRead() }
         let sight = try look(connection, ready: ready)
         seen.give(.success(sight))
-        let receipts = try waitForOrder(connection)
-        try take(receipts.map(\.tag), connection)
+        let deliveryTags = try waitForOrder(connection)
+        try take(deliveryTags.map(\.tag), connection)
         connection.close()
-        let rest = sight.seen - receipts.count
+        let rest = sight.seen - deliveryTags.count
         guard try waitUntilBack(rest) > rest else { return nil }
         // New messages, or acknowledgements of a quorum queue that were still on their way when the channel ended.
-        let taken = Set(receipts)
-        try takeAgain(sight.messages.filter { taken.contains($0.receipt) }, among: sight.seen)
+        let taken = Set(deliveryTags)
+        try takeAgain(sight.messages.filter { taken.contains($0.deliveryTag) }, among: sight.seen)
         return nil
     }
 
@@ -132,7 +132,7 @@ final class QueueReadingThread: Sendable {
             try receive(min(try state(connection).ready + count, count), connection) { message in
                 guard let number = left[Print(message)], number > 0 else { return }
                 left[Print(message)] = number - 1
-                back.append(message.receipt.tag)
+                back.append(message.deliveryTag.tag)
             }
             guard !back.isEmpty else { return }
             try take(back, connection)
@@ -177,7 +177,7 @@ final class QueueReadingThread: Sendable {
                 last = .now
                 visit(
                     ReceivedMessage(
-                        receipt: Receipt(generation: 0, tag: delivery.tag), queue: queue, routingKey: delivery.routingKey,
+                        deliveryTag: DeliveryTag(generation: 0, tag: delivery.tag), queue: queue, routingKey: delivery.routingKey,
                         redelivered: delivery.isRedelivered, body: delivery.body, streamOffset: nil, properties: delivery.properties))
             }
             if events.isEmpty { try connection.wait(orUntil: wakeUp.descriptor, timeout: Self.longestWait) }
@@ -186,13 +186,13 @@ final class QueueReadingThread: Sendable {
         return count
     }
 
-    private func waitForOrder(_ connection: RabbitMQConnection) throws(RabbitMQError) -> [Receipt] {
+    private func waitForOrder(_ connection: RabbitMQConnection) throws(RabbitMQError) -> [DeliveryTag] {
         var events: [RabbitMQEvent] = []
         while true {
             wakeUp.clear()
             for order in orders.takeAll() {
                 switch order {
-                case .take(let receipts): return receipts
+                case .take(let deliveryTags): return deliveryTags
                 case .leave: return []
                 }
             }
@@ -218,7 +218,7 @@ final class QueueReadingThread: Sendable {
 }
 
 /// One value that one task waits for and a thread gives.
-private final class Answer<Value: Sendable>: Sendable {
+private final class AwaitedValue<Value: Sendable>: Sendable {
     private enum State {
         case open
         case awaited(CheckedContinuation<Value, any Error>)

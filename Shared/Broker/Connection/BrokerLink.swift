@@ -70,10 +70,10 @@ final class BrokerLink {
         liveness.connected(connection.breaker)
         connected.record(1)
         opened()
-        var metadata: Logger.Metadata = [LogKey.client: "\(settings.name)", LogKey.broker: "\(connection.peer)"]
+        var metadata: Logger.Metadata = [BrokerLogKey.client: "\(settings.name)", BrokerLogKey.broker: "\(connection.peer)"]
         if let outage = delay.connected() {
-            metadata[LogKey.failures] = "\(outage.failures)"
-            metadata[LogKey.outageMilliseconds] = "\(Int(outage.outage / .milliseconds(1)))"
+            metadata[BrokerLogKey.failures] = "\(outage.failures)"
+            metadata[BrokerLogKey.outageMilliseconds] = "\(Int(outage.outage / .milliseconds(1)))"
         }
         logger.info("Connected to the broker", metadata: metadata)
     }
@@ -87,8 +87,8 @@ final class BrokerLink {
         logger.warning(
             "No connection to the broker",
             metadata: [
-                LogKey.client: "\(settings.name)", LogKey.error: "\(error)", unfinished.key: "\(unfinished.count)",
-                LogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", LogKey.failures: "\(delay.failures)",
+                BrokerLogKey.client: "\(settings.name)", BrokerLogKey.error: "\(error)", unfinished.key: "\(unfinished.count)",
+                BrokerLogKey.retryMilliseconds: "\(Int(pause / .milliseconds(1)))", BrokerLogKey.failures: "\(delay.failures)",
             ])
     }
 
@@ -130,10 +130,10 @@ final class Watchdog: Sendable {
                 while try !rest.take(upTo: limit / 4) {
                     guard liveness.cut(ifSilentFor: limit) else { continue }
                     cuts.increment()
-                    logger.error("A call to the broker hung: its connection was cut", metadata: [LogKey.client: "\(client)"])
+                    logger.error("A call to the broker hung: its connection was cut", metadata: [BrokerLogKey.client: "\(client)"])
                 }
             } catch {
-                logger.critical("The watchdog cannot run", metadata: [LogKey.client: "\(client)", LogKey.error: "\(error)"])
+                logger.critical("The watchdog cannot run", metadata: [BrokerLogKey.client: "\(client)", BrokerLogKey.error: "\(error)"])
             }
         }
     }

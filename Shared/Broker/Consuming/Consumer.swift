@@ -9,7 +9,7 @@ package import SystemIO
 ///
 /// One thread owns one connection with all subscriptions, each with its own prefetch. When the connection is lost, or the broker ends a
 /// consumer because its queue was deleted, it connects anew (full jitter, 0.1 to 2 s), declares the topology and subscribes again. The
-/// broker delivers unsettled messages again, and their old receipts are void.
+/// broker delivers unsettled messages again, and their old delivery tags are void.
 package final class Consumer: Service, Sendable {
     private let core: ConsumerCore
     private let thread: ServiceThread
@@ -38,15 +38,15 @@ package final class Consumer: Service, Sendable {
             name: name, drainTimeout: drainTimeout, loop: { try ConsumerLoop(core).run() }, stop: { core.stop(within: $0) })
     }
 
-    /// These messages are done: the broker forgets them. Never blocks; receipts of a connection that is gone are ignored, and so is a
+    /// These messages are done: the broker forgets them. Never blocks; delivery tags of a connection that is gone are ignored, and so is a
     /// second settlement.
-    package func acknowledge(_ receipts: [Receipt]) { core.inbox.post(.acknowledge(receipts)) }
+    package func acknowledge(_ deliveryTags: [DeliveryTag]) { core.inbox.post(.acknowledge(deliveryTags)) }
 
     /// Back to their queues, to be delivered again, here or elsewhere.
-    package func giveBack(_ receipts: [Receipt]) { core.inbox.post(.giveBack(receipts)) }
+    package func giveBack(_ deliveryTags: [DeliveryTag]) { core.inbox.post(.giveBack(deliveryTags)) }
 
     /// Hands messages to the queue's dead-letter exchange: no version can read them.
-    package func discard(_ receipts: [Receipt]) { core.inbox.post(.discard(receipts)) }
+    package func discard(_ deliveryTags: [DeliveryTag]) { core.inbox.post(.discard(deliveryTags)) }
 
     /// Cancels the subscriptions for good. Received messages may still be settled; those on their way are given back unseen.
     package func stopTaking() { core.inbox.post(.stopTaking) }
@@ -72,7 +72,7 @@ package final class Consumer: Service, Sendable {
 }
 
 /// Names one received message to the consumer that received it. Void once that connection is gone: the broker delivers the message again.
-package struct Receipt: Sendable, Hashable {
+package struct DeliveryTag: Sendable, Hashable {
     /// Which connection of the consumer.
     let generation: UInt64
     let tag: UInt64
@@ -80,7 +80,7 @@ package struct Receipt: Sendable, Hashable {
 
 /// One message from a queue. Fields are decoded only when they are read.
 package struct ReceivedMessage: Sendable {
-    package let receipt: Receipt
+    package let deliveryTag: DeliveryTag
     /// The queue as subscribed to.
     package let queue: String
     package let routingKey: String
@@ -101,10 +101,10 @@ package struct ReceivedMessage: Sendable {
 }
 
 extension ReceivedMessage {
-    /// A message from memory, for Tests/Benchmarks/InstructionCount. Its receipt settles nothing.
+    /// A message from memory, for Tests/Benchmarks/InstructionCount. Its delivery tag settles nothing.
     package init(tag: UInt64, queue: String, routingKey: String, properties: RabbitMQProperties, body: [UInt8]) {
         self.init(
-            receipt: Receipt(generation: 1, tag: tag), queue: queue, routingKey: routingKey, redelivered: false, body: body,
+            deliveryTag: DeliveryTag(generation: 1, tag: tag), queue: queue, routingKey: routingKey, redelivered: false, body: body,
             streamOffset: nil, properties: properties)
     }
 }

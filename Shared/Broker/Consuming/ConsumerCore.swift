@@ -15,9 +15,9 @@ struct ConsumerSettings: Sendable {
 /// The state that callers share with the consumer's thread.
 final class ConsumerCore: Sendable {
     enum Command: Sendable {
-        case acknowledge([Receipt])
-        case giveBack([Receipt])
-        case discard([Receipt])
+        case acknowledge([DeliveryTag])
+        case giveBack([DeliveryTag])
+        case discard([DeliveryTag])
         case stopTaking
         case readAnew(because: String, leavingNode: Bool)
     }

@@ -10,7 +10,7 @@ import SystemIO
 final class ConsumerLoop {
     let core: ConsumerCore
     let link: BrokerLink
-    /// Grows with every connection, so that receipts of an older one are recognised.
+    /// Grows with every connection, so that delivery tags of an older one are recognised.
     private var generation: UInt64 = 0
     private(set) var batcher: AckBatcher
     var subscribed: [SubscribedQueue]
@@ -99,7 +99,7 @@ final class ConsumerLoop {
         let wasConnected = link.connection != nil
         let unsettled = batcher.outstanding
         forgetConnection()
-        link.failed(error, unfinished: (LogKey.unsettled, unsettled))
+        link.failed(error, unfinished: (BrokerLogKey.unsettled, unsettled))
         if wasConnected { setConnected(false) }
     }
 
@@ -128,7 +128,7 @@ final class ConsumerLoop {
             } catch {
                 core.logger.debug(
                     "The connection ended before its goodbye",
-                    metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.error: "\(error)"])
+                    metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.error: "\(error)"])
             }
             link.leave()
             setConnected(false)
@@ -171,12 +171,12 @@ final class ConsumerLoop {
 
     private func obey(_ command: ConsumerCore.Command) {
         switch command {
-        case .acknowledge(let receipts):
-            for receipt in receipts where receipt.generation == generation && link.connection != nil {
-                batcher.finish(receipt.tag)
+        case .acknowledge(let deliveryTags):
+            for deliveryTag in deliveryTags where deliveryTag.generation == generation && link.connection != nil {
+                batcher.finish(deliveryTag.tag)
             }
-        case .giveBack(let receipts): refuse(receipts, requeue: true)
-        case .discard(let receipts): refuse(receipts, requeue: false)
+        case .giveBack(let deliveryTags): refuse(deliveryTags, requeue: true)
+        case .discard(let deliveryTags): refuse(deliveryTags, requeue: false)
         case .stopTaking: isTaking = false
         case .readAnew(let reason, let leavingNode):
             guard let connection = link.connection else { break }
@@ -189,9 +189,9 @@ final class ConsumerLoop {
         }
     }
 
-    private func refuse(_ receipts: [Receipt], requeue: Bool) {
-        for receipt in receipts where receipt.generation == generation && link.connection != nil {
-            batcher.refuse(receipt.tag, requeue: requeue, into: &actions)
+    private func refuse(_ deliveryTags: [DeliveryTag], requeue: Bool) {
+        for deliveryTag in deliveryTags where deliveryTag.generation == generation && link.connection != nil {
+            batcher.refuse(deliveryTag.tag, requeue: requeue, into: &actions)
         }
     }
 
@@ -236,7 +236,7 @@ final class ConsumerLoop {
             core.metrics.oversized.increment()
             core.logger.error(
                 "A message is too large and was dead-lettered",
-                metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(subscription.queue)"])
+                metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(subscription.queue)"])
             return
         }
         var offset: Int64?
@@ -253,7 +253,8 @@ final class ConsumerLoop {
         }
         messages.append(
             ReceivedMessage(
-                receipt: Receipt(generation: generation, tag: delivery.tag), queue: subscription.queue, routingKey: delivery.routingKey,
+                deliveryTag: DeliveryTag(generation: generation, tag: delivery.tag), queue: subscription.queue,
+                routingKey: delivery.routingKey,
                 redelivered: delivery.isRedelivered, body: delivery.body, streamOffset: offset, properties: delivery.properties))
     }
 }
@@ -327,7 +328,7 @@ extension ConsumerLoop {
     func forgetStream(_ index: Int) {
         core.logger.warning(
             "A stream is not the one that was read: it was probably deleted and declared again. Reading it from its beginning",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(subscribed[index].subscription.queue)"])
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(subscribed[index].subscription.queue)"])
         core.metrics.renewals.increment()
         subscribed[index].streamPosition?.forget()
         isRenewing = true
@@ -345,7 +346,7 @@ extension ConsumerLoop {
         guard expected >= 0, left > expected else { return }
         core.logger.warning(
             "A queue holds messages for a consumer that does not get them: it was probably deleted and declared again. Connecting anew",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(queue)"])
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(queue)"])
         core.metrics.renewals.increment()
         isRenewing = true
     }

@@ -234,7 +234,7 @@ final class PublisherLoop {
         line.isStalled = true
         core.logger.warning(
             "A queue does not answer: its messages wait or go elsewhere, all others go on",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(line.name)"])
         enqueueAgain(line)
     }
 
@@ -263,7 +263,7 @@ final class PublisherLoop {
         line.isStalled = false
         if line === silentLine { silentLine = nil }
         core.logger.notice(
-            "A queue answers again", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
+            "A queue answers again", metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(line.name)"])
     }
 
     // MARK: Connection
@@ -294,7 +294,7 @@ final class PublisherLoop {
         else { return }
         core.logger.warning(
             "Messages are given up: no connection to the broker had an answer for too long",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.unconfirmed: "\(open)"])
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.unconfirmed: "\(open)"])
         answerWaiting(.disconnected)
     }
 
@@ -326,7 +326,7 @@ final class PublisherLoop {
         // They belong to this connection: a `blocked` among them would stop the next one.
         events.removeAll()
         core.metrics.republished.increment(by: unanswered)
-        link.failed(error, unfinished: (LogKey.unconfirmed, unanswered))
+        link.failed(error, unfinished: (BrokerLogKey.unconfirmed, unanswered))
     }
 
     /// The line's unanswered messages come before its others, over its next channel; or, if an answer was overdue, they go elsewhere.
@@ -455,7 +455,8 @@ final class PublisherLoop {
         core.logger.warning(
             "A queue still does not answer: its messages go over another channel",
             metadata: [
-                LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)", LogKey.unconfirmed: "\(unanswered)",
+                BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(line.name)",
+                BrokerLogKey.unconfirmed: "\(unanswered)",
             ])
     }
 
@@ -524,7 +525,7 @@ final class PublisherLoop {
         try close(channel, connection)
         core.logger.info(
             "The broker refuses messages: trying another channel",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.queue: "\(line.name)"])
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.queue: "\(line.name)"])
     }
 
     // MARK: Answers
@@ -568,14 +569,15 @@ final class PublisherLoop {
         if let id = PushID(message.messageID) { channels[message.channel]?.channel.tracker.returned(id) }
         core.logger.error(
             "The broker has no queue for a message",
-            metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.reason: "\(message.replyText)"])
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.reason: "\(message.replyText)"])
     }
 
     private func blocked(_ reason: String) {
         isBlocked = true
         setState(.blocked)
         core.logger.warning(
-            "The broker is short of resources", metadata: [LogKey.client: "\(core.settings.link.name)", LogKey.reason: "\(reason)"])
+            "The broker is short of resources",
+            metadata: [BrokerLogKey.client: "\(core.settings.link.name)", BrokerLogKey.reason: "\(reason)"])
     }
 
     private func unblocked() {
@@ -583,7 +585,7 @@ final class PublisherLoop {
         lastAnswer = .now
         mayConfirmSince = .now
         setState(.ready)
-        core.logger.info("The broker takes messages again", metadata: [LogKey.client: "\(core.settings.link.name)"])
+        core.logger.info("The broker takes messages again", metadata: [BrokerLogKey.client: "\(core.settings.link.name)"])
     }
 
     // MARK: Outcomes

@@ -42,9 +42,9 @@ public final class PushClient: Sendable {
     private let hold = BackgroundHold()
     private let state = Guarded(State())
 
-    private let notices = Mailbox<PushNotice>(capacity: 256)
-    private let notifications = Mailbox<PushNotification>(capacity: 256)
-    private let taps = Mailbox<(PushTap, handled: @Sendable () -> Void)>(capacity: 256)
+    private let notices = HandoverQueue<PushNotice>(capacity: 256)
+    private let notifications = HandoverQueue<PushNotification>(capacity: 256)
+    private let taps = HandoverQueue<(PushTap, handled: @Sendable () -> Void)>(capacity: 256)
 
     /// Begins at once: it reads the store, takes what the inbox has kept, and goes on with what earlier launches have left to do.
     ///

@@ -20,7 +20,7 @@ public final class PushInbox: Sendable {
     /// The inbox of the process: adaptors put events here, and a client takes them from here.
     public static let shared = PushInbox()
 
-    private let mailbox = Mailbox<Entry>(capacity: 256, mayDrop: { $0.event.subject == nil }, subject: { $0.event.subject })
+    private let mailbox = HandoverQueue<Entry>(capacity: 256, mayDrop: { $0.event.subject == nil }, subject: { $0.event.subject })
     private let process = Guarded(Process())
 
     /// An inbox of its own, for tests.

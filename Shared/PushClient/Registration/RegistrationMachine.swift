@@ -104,7 +104,7 @@ struct RegistrationMachine: Sendable {
     var isStale = false
     /// The time of ``Rules/tokenPatience`` has begun in this launch.
     var isPatienceLimited = false
-    var delay = RetryDelay()
+    var delay = RetryBackoff()
     /// Belief from before the request in flight.
     var beliefBefore: ServerBelief
     /// The credential was renewed for the present request: a second refusal is a failure.

@@ -5,7 +5,7 @@ enum FuzzPayload {
     private static let now: Int64 = 1_800_000_000_000
 
     static func run(_ bytes: [UInt8]) {
-        guard let content = NotificationContent(payload: bytes), let (phone, start) = tokens else { return }
+        guard let content = DeviceContent(payload: bytes), let (phone, start) = tokens else { return }
         let world = World(unknownDevices: .reject, journalCapacity: 4, clock: { now })
         var device = TokenRecord.Installation(environment: .production, state: .installed)
         device.startTokens = [(start, content.activity?.attributesType ?? "Ride")]
@@ -16,7 +16,7 @@ enum FuzzPayload {
             return
         }
         var facts = PushFacts()
-        facts.topic = Array(("com.example.shop" + PushType.liveactivity.topicSuffix).utf8)
+        facts.topic = Array(("com.example.shop" + ServerPushType.liveactivity.topicSuffix).utf8)
         facts.type = .liveactivity
         facts.content = PayloadReader.Reading(content)
         for token in [phone, start, update] {

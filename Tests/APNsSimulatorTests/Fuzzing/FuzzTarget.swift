@@ -26,7 +26,7 @@ enum FuzzTarget: String, CaseIterable {
         case .payload: FuzzPayload.run(bytes)
         case .control: FuzzControl.run(bytes)
         case .channels: FuzzChannels.run(bytes)
-        case .certificate: _ = ClientCertificate.strings(bytes)
+        case .certificate: _ = ProviderCertificate.strings(bytes)
         }
     }
 }

@@ -47,7 +47,7 @@ func countOutcomes(_ deliveries: Int, _ broker: BrokerOptions) async throws -> O
             for message in messages where message.routingKey != CredentialReport.routingKey {
                 count.add(try OutcomeEvent(decoding: message.body))
             }
-            consumer.acknowledge(messages.map(\.receipt))
+            consumer.acknowledge(messages.map(\.deliveryTag))
             if count.deliveries >= deliveries { break }
         }
         group.cancelAll()

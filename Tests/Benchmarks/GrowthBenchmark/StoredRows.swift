@@ -141,7 +141,7 @@ struct StoredRows {
                 0, 1, now(), ARRAY[ROW('accepted', 200, NULL, 1)::outcome_count]
             FROM generate_series(\(first)::bigint, \(end - 1), 20) AS n RETURNING id, target_user
         ), filled AS (
-            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, ended, free_from, published_at)
             SELECT id, 0, \(app), 'now', '', now(), int8send(1000000000000), ~B'0'::bit(100), now(), now() FROM made
         ), keyed AS (
             INSERT INTO idempotency_records (app_id, api_key_id, key, day, fingerprint, notification)
@@ -156,7 +156,7 @@ struct StoredRows {
 
     private func receiptsOfLarge(_ first: Int, _ end: Int) -> String {
         """
-        INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from, published_at)
+        INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, ended, free_from, published_at)
         SELECT '\(large)', n, \(app), 'bulk', '', now(), (SELECT string_agg(int8send(1000000000000 + n * 100 + m), ''::bytea)
             FROM generate_series(0, 99) AS m),
             ~B'0'::bit(100), now(), now()
@@ -175,7 +175,7 @@ struct StoredRows {
         let past = "now() - interval '10 minutes'"
         return """
             BEGIN;
-            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, settled, free_from)
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, ended, free_from)
             SELECT new.id, n, \(app), CASE n % 3 WHEN 0 THEN 'now' WHEN 1 THEN 'soon' ELSE 'bulk' END, '', \(past), int8send(1000000000000),
                 ~B'0'::bit(100), \(past)
             FROM (SELECT new_id() AS id LIMIT 1) AS new, generate_series(1, \(count)) AS n;

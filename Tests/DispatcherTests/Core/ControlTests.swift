@@ -297,7 +297,7 @@ struct ControlTests {
         bench.obey(.fence(app: Fixture.shop, installation: installation, epochsBelow: 3, at: bench.now))
         #expect(bench.gate.count == 1)
         let acknowledged = bench.others.reduce(0) { count, action in
-            if case .acknowledgeControl(let receipts) = action { count + receipts.count } else { count }
+            if case .acknowledgeControl(let deliveryTags) = action { count + deliveryTags.count } else { count }
         }
         #expect(acknowledged == 4)
     }

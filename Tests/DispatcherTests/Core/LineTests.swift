@@ -46,7 +46,7 @@ struct LineTests {
         #expect(bench.events.first?.deliveries.map(\.id) == [Fixture.delivery(1).id, Fixture.delivery(2).id])
         #expect(bench.acknowledged.isEmpty)
         bench.confirmNext()
-        #expect(bench.acknowledged == [Receipt(generation: 1, tag: 1)])
+        #expect(bench.acknowledged == [DeliveryTag(generation: 1, tag: 1)])
         bench.tick(after: 100)
         #expect(bench.acknowledged.count == 1)
         #expect(bench.core.isDrained)

@@ -19,13 +19,13 @@ struct SchedulerTests {
     }
 
     private func next(_ scheduler: inout Scheduler, _ work: WorkLoad = WorkLoad()) -> [UInt64]? {
-        scheduler.next(work)?.messages.map(\.receipt.tag)
+        scheduler.next(work)?.messages.map(\.deliveryTag.tag)
     }
 
     /// The room of `bulk` for the app that asks.
     private func bulkIsBusy(room: Int) -> WorkLoad {
         var work = WorkLoad()
-        work.began(JobLine(lane: .bulk, app: 9), deliveries: Self.limit - room)
+        work.began(AppLaneIndex(lane: .bulk, app: 9), deliveries: Self.limit - room)
         return work
     }
 
@@ -78,7 +78,7 @@ struct SchedulerTests {
         scheduler.append(jobs(.bulk, 21...21), of: busy)
         scheduler.append(jobs(.bulk, 22...22), of: free)
         var work = WorkLoad()
-        for app in [large, busy] { work.began(JobLine(lane: .bulk, app: app), deliveries: Self.limit / 2 - 10) }
+        for app in [large, busy] { work.began(AppLaneIndex(lane: .bulk, app: app), deliveries: Self.limit / 2 - 10) }
         let begun = next(&scheduler, work)
         #expect(begun == [22])
         #expect(next(&scheduler, work) == nil && !scheduler.hasWork(work))
@@ -100,7 +100,7 @@ struct SchedulerTests {
                 (apps[tag], waits[app]) = (app, waits[app, default: 0] + 1)
             } else if let app = atWork.filter({ $0.value > 0 }).keys.sorted().randomElement(using: &random) {
                 atWork[app, default: 0] -= 1
-                work.settled(JobLine(lane: .now, app: app), deliveries: 1)
+                work.settled(AppLaneIndex(lane: .now, app: app), deliveries: 1)
             }
             while let begun = next(&scheduler, work) {
                 for tag in begun {
@@ -108,7 +108,7 @@ struct SchedulerTests {
                     #expect(atWork[app, default: 0] < 40 - atWork.values.reduce(0, +))
                     atWork[app, default: 0] += 1
                     waits[app, default: 0] -= 1
-                    work.began(JobLine(lane: .now, app: app), deliveries: 1)
+                    work.began(AppLaneIndex(lane: .now, app: app), deliveries: 1)
                 }
             }
             for (app, count) in waits where count > 0 { #expect(atWork[app, default: 0] > 0, "\(app) has nothing at work and waits") }
@@ -119,7 +119,7 @@ struct SchedulerTests {
     func dropsWhatALostConnectionBrought() {
         var scheduler = scheduler()
         scheduler.append(jobs(.bulk, 1...2) + jobs(.now, 3...3))
-        let dropped = (scheduler.removeAll(of: .now) + scheduler.removeAll(of: .bulk)).map(\.receipt.tag)
+        let dropped = (scheduler.removeAll(of: .now) + scheduler.removeAll(of: .bulk)).map(\.deliveryTag.tag)
         let none = next(&scheduler)
         #expect(dropped == [3, 1, 2] && none == nil && !scheduler.hasWork(WorkLoad()))
     }

@@ -11,7 +11,7 @@ struct SettlementLedgerTests {
         for _ in 0..<500 {
             var ledger = SettlementLedger<Int>()
             var owed: [UInt64: Int] = [:]
-            for receipt in 0..<Int.random(in: 1...6, using: &random) { owed[ledger.enter(receipt, of: .now)] = 1 }
+            for deliveryTag in 0..<Int.random(in: 1...6, using: &random) { owed[ledger.enter(deliveryTag, of: .now)] = 1 }
             for _ in 0..<Int.random(in: 0...10, using: &random) {
                 if let job = owed.keys.randomElement(using: &random) {
                     ledger.owe(job)

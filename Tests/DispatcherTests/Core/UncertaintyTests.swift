@@ -136,6 +136,6 @@ struct UncertaintyTests {
         bench.finish(stale) { _ in .stopped(.held) }
         bench.finish(fresh) { _ in .response(status: 200, reason: nil, timestamp: nil, retryAfter: nil) }
         bench.confirmNext()
-        #expect(bench.acknowledged == [Receipt(generation: 2, tag: 1)])
+        #expect(bench.acknowledged == [DeliveryTag(generation: 2, tag: 1)])
     }
 }

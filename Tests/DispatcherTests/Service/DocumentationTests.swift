@@ -44,7 +44,7 @@ struct DocumentationTests {
     @Test("The tables have the log keys and the metrics that the code declares")
     func declared() {
         let keys = DispatcherReference.logKeys.map(\.name)
-        #expect(keys.contains("message.id") && LogKey.messageID == "message.id" && Set(keys).count == keys.count)
+        #expect(keys.contains("message.id") && DispatcherLogKey.messageID == "message.id" && Set(keys).count == keys.count)
         let metrics = DispatcherReference.metrics.map(\.name)
         for name in ["push_dispatcher_jobs_taken_total", "push_dispatcher_holds", "push_dispatcher_apns_pool_state"] {
             #expect(metrics.contains(name), "\(name)")

@@ -16,9 +16,9 @@ extension SimulatedWorld {
                 publishing.append((number, messages.enumerated().map { (index: $0, message: $1) }))
             case .publishMarker(let marker, let message): markers.append((marker, message))
             case .reconnectControl: isToReconnectControl = true
-            case .acknowledge(_, let receipts): for receipt in receipts { acknowledge(receipt) }
-            case .giveBack(_, let receipts): for receipt in receipts { takeBack(receipt) }
-            case .discard(_, let receipts): for receipt in receipts { discard(receipt) }
+            case .acknowledge(_, let deliveryTags): for deliveryTag in deliveryTags { acknowledge(deliveryTag) }
+            case .giveBack(_, let deliveryTags): for deliveryTag in deliveryTags { takeBack(deliveryTag) }
+            case .discard(_, let deliveryTags): for deliveryTag in deliveryTags { discard(deliveryTag) }
             case .startTaking: isTaking = true
             case .stopTaking: isTaking = false
             case .shutDownPools: for pool in pools.indices { pools[pool].shutDown(at: now) }
@@ -30,16 +30,16 @@ extension SimulatedWorld {
 
     // MARK: Receipts
 
-    private mutating func acknowledge(_ receipt: Receipt) {
-        guard let stored = unacknowledged.removeValue(forKey: receipt) else {
-            return breach("\(receipt) acknowledged although it is not outstanding")
+    private mutating func acknowledge(_ deliveryTag: DeliveryTag) {
+        guard let stored = unacknowledged.removeValue(forKey: deliveryTag) else {
+            return breach("\(deliveryTag) acknowledged although it is not outstanding")
         }
         guard let delivered = stored.deliveries else {
             if !dead.contains(where: { $0.body == stored.body }) { breach("poison acknowledged before its dead letter was confirmed") }
             return
         }
         for delivery in delivered where !isAccountedFor(delivery) {
-            breach("\(receipt) acknowledged before delivery \(delivery.low) was confirmed anywhere")
+            breach("\(deliveryTag) acknowledged before delivery \(delivery.low) was confirmed anywhere")
         }
     }
 
@@ -64,12 +64,12 @@ extension SimulatedWorld {
             }
     }
 
-    private mutating func takeBack(_ receipt: Receipt) {
-        guard let stored = unacknowledged.removeValue(forKey: receipt) else {
-            return breach("\(receipt) given back although it is not outstanding")
+    private mutating func takeBack(_ deliveryTag: DeliveryTag) {
+        guard let stored = unacknowledged.removeValue(forKey: deliveryTag) else {
+            return breach("\(deliveryTag) given back although it is not outstanding")
         }
         for delivery in stored.deliveries ?? [] where deliveries[delivery]?.mayBeSent == false && deliveries[delivery]?.isForked == false {
-            breach("\(receipt) given back although delivery \(delivery.low) was sent")
+            breach("\(deliveryTag) given back although delivery \(delivery.low) was sent")
         }
         ready.append(stored)
     }
@@ -92,11 +92,11 @@ extension SimulatedWorld {
     }
 
     /// The broker dead-letters it.
-    private mutating func discard(_ receipt: Receipt) {
-        guard let stored = unacknowledged.removeValue(forKey: receipt) else {
-            return breach("\(receipt) discarded although it is not outstanding")
+    private mutating func discard(_ deliveryTag: DeliveryTag) {
+        guard let stored = unacknowledged.removeValue(forKey: deliveryTag) else {
+            return breach("\(deliveryTag) discarded although it is not outstanding")
         }
-        if stored.deliveries != nil { breach("\(receipt) discarded although it is a job") }
+        if stored.deliveries != nil { breach("\(deliveryTag) discarded although it is a job") }
         dead.append(stored)
     }
 

@@ -17,7 +17,7 @@ struct SimulatedWorld {
     // The broker.
     var ready: [StoredMessage] = []
     var delayed: [(due: Int64, message: StoredMessage)] = []
-    var unacknowledged: [Receipt: StoredMessage] = [:]
+    var unacknowledged: [DeliveryTag: StoredMessage] = [:]
     var isTaking = false
     var generation: UInt64 = 1
     var lastTag: UInt64 = 0
@@ -210,12 +210,12 @@ struct SimulatedWorld {
             var stored = ready.removeFirst()
             lastTag += 1
             let message = ReceivedMessage(
-                receipt: Receipt(generation: generation, tag: lastTag), queue: "push.jobs.\(stored.lane)",
+                deliveryTag: DeliveryTag(generation: generation, tag: lastTag), queue: "push.jobs.\(stored.lane)",
                 routingKey: stored.lane, redelivered: stored.wasDelivered, body: stored.body, streamOffset: nil,
                 properties: .init(contentType: PushJob.contentType, headers: stored.headers))
             stored.wasDelivered = true
             stored.deliveredAt = now
-            unacknowledged[message.receipt] = stored
+            unacknowledged[message.deliveryTag] = stored
             messages.append(message)
         }
         handle(.jobsReceived(messages))
@@ -225,8 +225,8 @@ struct SimulatedWorld {
         guard isTaking, losesJobsConnection else { return }
         // Each lane has a connection of its own.
         let lane = Lane.allCases[roll(3)]
-        for (receipt, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) where stored.lane == lane.rawValue {
-            unacknowledged[receipt] = nil
+        for (deliveryTag, stored) in unacknowledged.sorted(by: { $0.key.tag < $1.key.tag }) where stored.lane == lane.rawValue {
+            unacknowledged[deliveryTag] = nil
             for delivery in stored.deliveries ?? [] {
                 let isElsewhere = isElsewhere(delivery)
                 deliveries[delivery]?.fork(isElsewhere: isElsewhere)

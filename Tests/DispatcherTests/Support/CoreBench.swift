@@ -17,9 +17,9 @@ final class CoreBench {
     private(set) var retired: [PoolNumber] = []
     private(set) var published: [(number: PublicationNumber, messages: [OutgoingMessage])] = []
     private(set) var markers: [(id: PushID, message: OutgoingMessage)] = []
-    private(set) var acknowledged: [Receipt] = []
-    private(set) var givenBack: [Receipt] = []
-    private(set) var discarded: [Receipt] = []
+    private(set) var acknowledged: [DeliveryTag] = []
+    private(set) var givenBack: [DeliveryTag] = []
+    private(set) var discarded: [DeliveryTag] = []
     private(set) var others: [CoreAction] = []
     let topology = Topology(prefix: "push")
     private var controlOffset: Int64 = 0
@@ -56,9 +56,9 @@ final class CoreBench {
             case .submit(let batch, let pool): submitted.append((batch, pool))
             case .publish(let number, let messages): published.append((number, messages))
             case .publishMarker(let id, let message): markers.append((id, message))
-            case .acknowledge(_, let receipts): acknowledged += receipts
-            case .giveBack(_, let receipts): givenBack += receipts
-            case .discard(_, let receipts): discarded += receipts
+            case .acknowledge(_, let deliveryTags): acknowledged += deliveryTags
+            case .giveBack(_, let deliveryTags): givenBack += deliveryTags
+            case .discard(_, let deliveryTags): discarded += deliveryTags
             case .retirePools(let numbers): retired += numbers
             case .acknowledgeControl, .reconnectControl, .reconnectPublisher, .startTaking, .stopTaking, .shutDownPools, .note:
                 others.append(action)

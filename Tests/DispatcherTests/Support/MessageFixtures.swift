@@ -68,7 +68,7 @@ enum Fixture {
         _ body: [UInt8], tag: UInt64 = 1, generation: UInt64 = 1, routingKey: String = "now", headers: [String: String] = [:]
     ) -> ReceivedMessage {
         ReceivedMessage(
-            receipt: Receipt(generation: generation, tag: tag), queue: "push.jobs.\(routingKey)", routingKey: routingKey,
+            deliveryTag: DeliveryTag(generation: generation, tag: tag), queue: "push.jobs.\(routingKey)", routingKey: routingKey,
             redelivered: false,
             body: body, streamOffset: nil, properties: RabbitMQProperties(contentType: PushJob.contentType, headers: headers))
     }
@@ -82,7 +82,7 @@ enum Fixture {
     /// - Parameter offset: nil: a copy of the entry.
     static func control(_ message: ControlMessage, offset: Int64?, id: PushID? = nil) -> ReceivedMessage {
         ReceivedMessage(
-            receipt: Receipt(generation: 1, tag: UInt64(offset ?? 0) + 1), queue: "push.control", routingKey: "push.control",
+            deliveryTag: DeliveryTag(generation: 1, tag: UInt64(offset ?? 0) + 1), queue: "push.control", routingKey: "push.control",
             redelivered: false, body: message.encoded(), streamOffset: offset,
             properties: RabbitMQProperties(contentType: ControlMessage.contentType, headers: [:], messageID: id?.description))
     }

@@ -71,7 +71,8 @@ struct ActivityLineTests {
         }
     }
 
-    @Test("One update is under way; the newest of those that come meanwhile goes after it, and an end is the last") func line() async throws
+    @Test("One update is under way; the newest of those that come meanwhile goes after it, and an end is the last") func queue()
+        async throws
     {
         try await Self.withPhone { running, shop in
             #expect(try await shop.put(Self.path + "/ride", #"{"token":"\#(token(3))"}"#).status == 200)

@@ -34,7 +34,7 @@ struct LiveActivityTests {
     private static func isWaiting(_ admission: LiveActivity.Admission) -> Bool {
         if case .turn(let turn) = admission { isWaiting(turn) } else { false }
     }
-    private static func isWaiting(_ turn: UpdateLine.Turn) -> Bool { if case .wait = turn { true } else { false } }
+    private static func isWaiting(_ turn: UpdateQueue.Turn) -> Bool { if case .wait = turn { true } else { false } }
 
     @Test("One is under way, the newest waits, and those between are superseded") mutating func newestWins() {
         expect(accept(1, at: 1000) == .turn(.send))
@@ -42,11 +42,11 @@ struct LiveActivityTests {
         expect(superseded == [Self.id(2), Self.id(3)])
         expect(activity.turn(of: Self.id(3), window: 0, now: 5000) == .outdated)
         expect(Self.isWaiting(activity.turn(of: Self.id(4), window: 0, now: 5000)))
-        expect(activity.line.settled(Self.id(3)) == nil)
-        expect(activity.line.settled(Self.id(1)) == Self.id(4))
+        expect(activity.queue.ended(Self.id(3)) == nil)
+        expect(activity.queue.ended(Self.id(1)) == Self.id(4))
         expect(activity.turn(of: Self.id(4), window: 0, now: 5000) == .send)
         activity.begin(Self.id(4), priority: 5, window: 0, now: 5000)
-        expect(activity.line.settled(Self.id(4)) == nil && activity.line.sending == nil)
+        expect(activity.queue.ended(Self.id(4)) == nil && activity.queue.sending == nil)
         expect(accept(5, at: 6000) == .turn(.send))
         expect(superseded == [Self.id(2), Self.id(3)])
     }
@@ -54,7 +54,7 @@ struct LiveActivityTests {
     @Test("A state that is older than the newest is not sent; one of the same second is") mutating func outdated() {
         expect(accept(1, at: 1000, timestamp: 10) == .turn(.send))
         expect(accept(2, at: 2000, timestamp: 9) == .turn(.outdated))
-        expect(activity.line.newest == Self.id(1) && superseded.isEmpty)
+        expect(activity.queue.newest == Self.id(1) && superseded.isEmpty)
         expect(Self.isWaiting(accept(3, at: 3000, timestamp: 10)))
     }
 
@@ -63,7 +63,7 @@ struct LiveActivityTests {
         expect(Self.isWaiting(accept(1, at: 1000)))
         expect(Self.isWaiting(accept(2, at: 2000, event: .end)))
         expect(accept(3, at: 3000) == .over)
-        expect(superseded == [Self.id(1)] && activity.line.newest == Self.id(2))
+        expect(superseded == [Self.id(1)] && activity.queue.newest == Self.id(2))
         expect(activity.reported(hasFrequentUpdates: nil, now: 4000))
         expect(activity.turn(of: Self.id(2), window: 0, now: 4000) == .send)
     }
@@ -80,38 +80,38 @@ struct LiveActivityTests {
 
     @Test("Two updates of priority 10 are a window apart; an end and priority 5 wait for none") mutating func window() {
         expect(accept(1, at: 1000, priority: 10, window: 60_000) == .turn(.send))
-        _ = activity.line.settled(Self.id(1))
+        _ = activity.queue.ended(Self.id(1))
         expect(accept(2, at: 2000, priority: 10, window: 60_000) == .turn(.wait(until: 61_000)))
         expect(activity.turn(of: Self.id(2), window: 60_000, now: 60_999) == .wait(until: 61_000))
         expect(activity.turn(of: Self.id(2), window: 60_000, now: 61_000) == .send)
         expect(accept(3, at: 3000, event: .end, window: 60_000) == .turn(.send))
         activity.endedAt = nil
-        activity.line.sending = nil
-        activity.line.freeAt = nil
+        activity.queue.sending = nil
+        activity.queue.freeAt = nil
         expect(accept(4, at: 70_000, window: 60_000) == .turn(.send))
-        _ = activity.line.settled(Self.id(4))
+        _ = activity.queue.ended(Self.id(4))
         expect(accept(5, at: 71_000, priority: 10, window: 60_000) == .turn(.send), "priority 5 begins no window")
-        activity.line.freeAt = nil
+        activity.queue.freeAt = nil
         activity.hasFrequentUpdates = true
-        _ = activity.line.settled(Self.id(5))
+        _ = activity.queue.ended(Self.id(5))
         expect(accept(6, at: 72_000, priority: 10, window: 60_000) == .turn(.send))
-        _ = activity.line.settled(Self.id(6))
+        _ = activity.queue.ended(Self.id(6))
         expect(accept(7, at: 73_000, priority: 10, window: 60_000) == .turn(.send))
     }
 
     @Test("An update whose attempt failed gives way to a newer one, which goes after the control stream has its end")
     mutating func retrying() {
         expect(accept(1, at: 1000) == .turn(.send))
-        expect(activity.line.failed(Self.id(1), superseded: &superseded) == nil && activity.line.isRetrying)
+        expect(activity.queue.failed(Self.id(1), superseded: &superseded) == nil && activity.queue.isRetrying)
         expect(accept(2, at: 2000) == .turn(.wait(until: 2000)), "by fan-out, after the relay has published the cancellation")
         expect(superseded == [Self.id(1)])
         expect(activity.turn(of: Self.id(2), window: 0, now: 2000) == .send)
         // The other order: the newer one waits when the attempt fails.
         activity.begin(Self.id(2), priority: 5, window: 0, now: 2000)
         expect(Self.isWaiting(accept(3, at: 3000)))
-        expect(activity.line.failed(Self.id(2), superseded: &superseded) == Self.id(3))
-        expect(superseded == [Self.id(1), Self.id(2)] && activity.line.sending == nil)
-        expect(activity.line.settled(Self.id(2)) == nil)
+        expect(activity.queue.failed(Self.id(2), superseded: &superseded) == Self.id(3))
+        expect(superseded == [Self.id(1), Self.id(2)] && activity.queue.sending == nil)
+        expect(activity.queue.ended(Self.id(2)) == nil)
         expect(activity.turn(of: Self.id(3), window: 0, now: 3000) == .send)
     }
 
@@ -121,13 +121,13 @@ struct LiveActivityTests {
         expect(accept(1, at: 1000) == .turn(.send))
         expect(activity.renew(as: Self.id(9), ofThese: [], now: 2000) == nil, "it was cancelled, or has expired")
         expect(activity.renew(as: Self.id(9), ofThese: Self.sendable, now: 2000) == Self.id(1))
-        expect(activity.line.newest == Self.id(9) && Self.isWaiting(activity.turn(of: Self.id(9), window: 0, now: 2000)))
+        expect(activity.queue.newest == Self.id(9) && Self.isWaiting(activity.turn(of: Self.id(9), window: 0, now: 2000)))
         expect(activity.renew(as: Self.id(8), ofThese: Self.sendable, now: 2000) == nil, "the copy goes to all")
-        expect(activity.line.settled(Self.id(1)) == Self.id(9))
+        expect(activity.queue.ended(Self.id(1)) == Self.id(9))
         activity.begin(Self.id(9), priority: 5, window: 0, now: 3000)
         expect(Self.isWaiting(accept(2, at: 4000)))
-        expect(superseded.isEmpty && activity.line.newest == Self.id(2))
-        activity.line.isWaiting = false
+        expect(superseded.isEmpty && activity.queue.newest == Self.id(2))
+        activity.queue.isWaiting = false
         activity.endedAt = 5000
         expect(activity.renew(as: Self.id(7), ofThese: Self.sendable, now: 6000) == nil)
     }

@@ -69,8 +69,8 @@ struct StartTokenTests {
             #expect(try await Self.start("ride-4", 2, running, shop))
             #expect(try await Self.state(shop) == "doubtful")
             try await running.counted("tokens_doubtful_total", 1)
-            let line = try #require(try await running.history(installation(1), ["token_doubtful"]).first)
-            #expect(line.token == "\(hint(2)) production activity_start:Ride")
+            let queue = try #require(try await running.history(installation(1), ["token_doubtful"]).first)
+            #expect(queue.token == "\(hint(2)) production activity_start:Ride")
 
             let left = try await ActivityLineTests.send(ActivityLineTests.start("ride-5"), by: shop)
             #expect(try await ActivityLineTests.state(left, shop) == "no_targets")

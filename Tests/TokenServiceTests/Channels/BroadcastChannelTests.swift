@@ -80,35 +80,35 @@ struct BroadcastChannelTests {
 
     @Test("A scope does one thing at a time, and nothing that could hide what Apple did") func steps() throws {
         let id = try #require(Self.id)
-        var scope = ChannelScope(app: 1, environment: .production, listFrom: 0)
-        var waiting = ChannelScope.Waiting(create: Self.channel(.creating))
-        #expect(scope.next(waiting, now: Self.now) == .list)
-        scope.listFrom = Self.now + 10
-        #expect(scope.next(waiting, now: Self.now) == .wait(until: Self.now + 10), "the first create waits for the first list")
-        scope.listedAt = 1
-        #expect(scope.next(waiting, now: Self.now) == .create(Self.channel(.creating), ChannelStorage.none))
-        scope.command = ChannelScope.UnderWay(id: .random(), operation: .create, channel: 1, endsAt: Self.now + 5)
-        #expect(scope.next(waiting, now: Self.now) == .wait(until: Self.now + 5))
+        var plan = ChannelPlan(app: 1, environment: .production, listFrom: 0)
+        var waiting = ChannelPlan.Waiting(create: Self.channel(.creating))
+        #expect(plan.next(waiting, now: Self.now) == .list)
+        plan.listFrom = Self.now + 10
+        #expect(plan.next(waiting, now: Self.now) == .wait(until: Self.now + 10), "the first create waits for the first list")
+        plan.listedAt = 1
+        #expect(plan.next(waiting, now: Self.now) == .create(Self.channel(.creating), ChannelStorage.none))
+        plan.command = ChannelPlan.UnderWay(id: .random(), operation: .create, channel: 1, endsAt: Self.now + 5)
+        #expect(plan.next(waiting, now: Self.now) == .wait(until: Self.now + 5))
 
         // The answer to a create is missing.
-        scope.command = nil
-        scope.listFrom = 0
+        plan.command = nil
+        plan.listFrom = 0
         var uncertain = Self.uncertain()
         uncertain.dueAt = Self.now + 7
         waiting.uncertain = uncertain
-        #expect(scope.next(waiting, now: Self.now) == .wait(until: Self.now + 7), "no list while Apple may still be at work, no create")
+        #expect(plan.next(waiting, now: Self.now) == .wait(until: Self.now + 7), "no list while Apple may still be at work, no create")
         waiting.other = Self.channel(.deleting)
-        #expect(scope.next(waiting, now: Self.now) == .delete(Self.channel(.deleting), id))
-        #expect(scope.next(waiting, now: Self.now + 7) == .list)
-        scope.candidates = ["AAAA", "BBBB"]
+        #expect(plan.next(waiting, now: Self.now) == .delete(Self.channel(.deleting), id))
+        #expect(plan.next(waiting, now: Self.now + 7) == .list)
+        plan.candidates = ["AAAA", "BBBB"]
         var found = Self.channel(.foreign)
         waiting.candidates = [found]
-        #expect(scope.next(waiting, now: Self.now + 7) == .read(found, id))
+        #expect(plan.next(waiting, now: Self.now + 7) == .read(found, id))
         found.storage = ChannelStorage.none
         waiting.candidates = [found]
-        #expect(scope.next(waiting, now: Self.now + 7) == .settle(uncertain, as: found))
+        #expect(plan.next(waiting, now: Self.now + 7) == .resolve(uncertain, as: found))
         found.storage = .latest
         waiting.candidates = [found]
-        #expect(scope.next(waiting, now: Self.now + 7) == .settle(uncertain, as: nil))
+        #expect(plan.next(waiting, now: Self.now + 7) == .resolve(uncertain, as: nil))
     }
 }

@@ -61,8 +61,8 @@ extension BroadcastTests {
             let second = try await Self.send(Self.state(2, event: "end", more: fallback), by: shop)
             // The second page is read before the first one is committed.
             let pages = try await running.pool.transaction { session in
-                let (store, now) = (AudienceStore(session: session), UnixClock.now())
-                var audience = try #require(try store.audience(of: second))
+                let (store, now) = (FanOutStore(session: session), UnixClock.now())
+                var audience = try #require(try store.fanOut(of: second))
                 let page = try store.page(of: audience, names: DeliveryNames(second), now: now)
                 audience.checkpoint = page.end
                 return [page, try store.page(of: audience, after: page, names: DeliveryNames(second), now: now)]
@@ -101,8 +101,8 @@ extension BroadcastTests {
                     try body()
                     return try session.entriesReadHere(of: "activities_by_channel") - before
                 }
-                let (store, now) = (AudienceStore(session: session), UnixClock.now())
-                var audience = try #require(try store.audience(of: id))
+                let (store, now) = (FanOutStore(session: session), UnixClock.now())
+                var audience = try #require(try store.fanOut(of: id))
                 var (found, reads): ([Int], [Int64]) = ([], [])
                 for _ in 1...4 {
                     reads.append(
@@ -145,8 +145,8 @@ extension BroadcastTests {
 
     private static func makePage(of notification: PushID, _ running: RunningService) async throws {
         try await running.pool.transaction { session in
-            let (store, now) = (AudienceStore(session: session), UnixClock.now())
-            let audience = try #require(try store.audience(of: notification))
+            let (store, now) = (FanOutStore(session: session), UnixClock.now())
+            let audience = try #require(try store.fanOut(of: notification))
             let page = try store.page(of: audience, names: DeliveryNames(notification), now: now)
             try store.commit(page, of: audience, leaseSeconds: 60, now: now)
         }

@@ -91,7 +91,7 @@ struct BroadcastTests {
                 """
                 SELECT (extract(epoch FROM max(j.due_at) - min(j.due_at)) * 1000)::bigint AS count FROM jobs j
                 """)
-            #expect(gap >= ChannelLine.window, "\(gap) ms apart")
+            #expect(gap >= ChannelQueue.window, "\(gap) ms apart")
         }
     }
 

@@ -86,7 +86,7 @@ struct ChannelSequenceTests {
     private static func expectEqual(
         _ apple: AppleChannels, _ wanted: [String: APNsEnvironment?], _ foreign: [APNsEnvironment: Set<String>], _ running: RunningService
     ) async throws {
-        // Until nothing is under way, and each scope was listed once more after that.
+        // Until nothing is under way, and each plan was listed once more after that.
         _ = try await eventually {
             try await running.count("SELECT count(*) FROM channels WHERE state IN ('creating', 'deleting')") == 0 ? true : nil
         }

@@ -340,7 +340,7 @@ struct ChannelTests {
         try await Self.run(apple) { running, shop in
             try await Self.open("game-1", by: shop)
             let cafe = try await running.client.makeApp("cafe")
-            // The scope of the first app is due before all others, and no transaction of the worker can change it.
+            // The plan of the first app is due before all others, and no transaction of the worker can change it.
             try await running.execute("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'")
             try await running.execute(
                 """

@@ -14,7 +14,7 @@ struct EventContractTests {
 
     private static let time: Int64 = 1_782_214_201_125
 
-    private static func event(_ topic: String) throws -> PushEvent {
+    private static func event(_ topic: String) throws -> PlatformEvent {
         let slug = try #require(AppSlug("shop"))
         let word = String(topic.split(separator: ".")[1])
         if EventTopic.notifications.contains(topic) {
@@ -25,16 +25,16 @@ struct EventContractTests {
                 notification: notification, event: word, lane: "now", pushType: "alert", acceptedAt: time - 1125,
                 expiresAt: time - 1125 + 86_400_000, total: word == "scheduled" ? nil : word == "no_targets" ? 0 : 2,
                 counts: isLast ? counts[word] : nil)
-            return change.event(id: PushEvent.id(of: .notifications, row: 4711, at: time), app: 1, slug: slug, at: time)
+            return change.event(id: PlatformEvent.id(of: .notifications, row: 4711, at: time), app: 1, slug: slug, at: time)
         }
         let installation = try #require(PushID("9b2d1c54-0e3f-4a6b-8c7d-5e4f3a2b1c01"))
         if topic == EventTopic.ping {
             let id = try #require(PushID("01980c5e-9a11-7b02-8c3d-4e5f60718293"))
             let webhook = try #require(PushID("01980c5e-0000-7b02-8c3d-4e5f60718200"))
-            return PushEvent.ping(id: id, webhook: webhook, app: 1, slug: slug, at: time)
+            return PlatformEvent.ping(id: id, webhook: webhook, app: 1, slug: slug, at: time)
         }
         let event = try #require(HistoryEntry.Event.allCases.first { $0.topic == topic })
-        return try entry(event, installation).event(id: PushEvent.id(of: .installations, row: 4712, at: time), slug: slug)
+        return try entry(event, installation).event(id: PlatformEvent.id(of: .installations, row: 4712, at: time), slug: slug)
     }
 
     private static func entry(_ event: HistoryEntry.Event, _ installation: PushID) throws -> HistoryEntry {
@@ -65,7 +65,7 @@ struct EventContractTests {
         let file = Self.contracts.appending(path: "\(topic).v1.json")
         let bytes = try Self.event(topic).encoded()
         #expect(try Self.sorted(Data(contentsOf: file)) == Self.sorted(Data(bytes)))
-        #expect(try JSONValue.parse(bytes).text("type") == PushEvent.type(topic))
+        #expect(try JSONValue.parse(bytes).text("type") == PlatformEvent.type(topic))
     }
 
     private static func sorted(_ json: Data) throws -> Data {

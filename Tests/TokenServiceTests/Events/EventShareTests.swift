@@ -82,8 +82,8 @@ struct EventShareTests {
                 Webhook.Subscription(id: .random(), app: App.ID(app), slug: slugs[app], events: [all])
             }
         }
-        func event(_ app: Int) -> PushEvent {
-            PushEvent(id: .random(), topic: EventTopic.ping, app: App.ID(app), slug: slugs[app], subject: "installations/1", time: 0)
+        func event(_ app: Int) -> PlatformEvent {
+            PlatformEvent(id: .random(), topic: EventTopic.ping, app: App.ID(app), slug: slugs[app], subject: "installations/1", time: 0)
         }
         let turns = (0..<200).map { event($0 % apps + 1) }
         #expect(interest.portion(of: turns).count == WebhookQueue.insertedAtOnce / 20)

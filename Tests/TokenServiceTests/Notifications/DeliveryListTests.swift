@@ -124,7 +124,7 @@ struct DeliveryListTests {
             // 20 jobs with 100 members each: the first 10 are over, and of each of the others so is the first member.
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, settled)
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, ended)
                 SELECT \(id)::text::uuid, n, 1, 'bulk', '', now(), (SELECT string_agg(int8send(id), ''::bytea ORDER BY id) FROM (
                         SELECT id FROM tokens ORDER BY id OFFSET n % 2 * 100 LIMIT 100) AS t), now(),
                     CASE WHEN n < 10 THEN ~B'0'::bit(100) ELSE B'1'::bit(100) END
@@ -134,7 +134,7 @@ struct DeliveryListTests {
                 """
                 INSERT INTO receipts (notification, number, position, token_id, installation, owner_epoch, environment, class, updated_at)
                 SELECT j.notification, j.number, m.position, m.token_id, t.installation, 1, 'production', 'accepted', now()
-                FROM jobs j CROSS JOIN LATERAL members_of(j) AS m JOIN tokens t ON t.id = m.token_id WHERE m.is_settled
+                FROM jobs j CROSS JOIN LATERAL members_of(j) AS m JOIN tokens t ON t.id = m.token_id WHERE m.has_ended
                 """)
             try await running.execute(
                 """

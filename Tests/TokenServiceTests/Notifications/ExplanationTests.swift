@@ -86,7 +86,7 @@ struct ExplanationTests {
             let all = try await Self.send(#"{"all":true}"#, shop)
             try await running.execute(
                 """
-                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at, settled)
+                INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, free_from, published_at, ended)
                 SELECT n.id, 0, n.app_id, 'bulk', '', n.accepted_at, int8send(t.id), now(), now() + interval '1 second', B'1'::bit(100)
                 FROM notifications n, tokens t WHERE n.id = \(all)::text::uuid
                 """)
@@ -207,7 +207,7 @@ struct ExplanationTests {
             try await shop.register(installation(1), user: "late", token: token(1))
             try await shop.register(installation(2), user: "ada", token: token(2))
             // As if it had ended and its receipt had been removed since.
-            try await running.execute("UPDATE jobs SET settled = ~B'0'::bit(100)")
+            try await running.execute("UPDATE jobs SET ended = ~B'0'::bit(100)")
             let tooLate = try await Self.why(late, "late", shop)
             #expect(tooLate.conclusion == "not_sent" && tooLate.step("no_token_then")?.text("why")?.contains("only when") == true)
             let unknown = try await Self.why(lost, "ada", shop)

@@ -28,7 +28,7 @@ struct FanOutIndexTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             let blog = try await running.client.makeApp("blog")
-            let count = AudienceStore.installationsOfPage + 500
+            let count = FanOutStore.installationsOfPage + 500
             try await running.fill(count, app: try await running.app())
             try await running.execute(
                 "UPDATE installations SET tags = '{rare}' WHERE id IN (SELECT id FROM installations ORDER BY id DESC LIMIT 30)")
@@ -62,7 +62,7 @@ struct FanOutIndexTests {
                     try session.execute("SELECT tagged_estimate(\([tag])) AS estimate").only()["estimate"]
                 }
             }
-            #expect(estimates[0] >= 19_000_000 && (1...AudienceStore.maximumRare).contains(estimates[1]), "\(estimates)")
+            #expect(estimates[0] >= 19_000_000 && (1...FanOutStore.maximumRare).contains(estimates[1]), "\(estimates)")
         }
     }
 
@@ -101,7 +101,7 @@ struct FanOutIndexTests {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in
             let shop = try await running.client.makeApp()
             let app = try await running.app()
-            try await running.fill(AudienceStore.maximumRare + 10_000, app: app, tag: "common")
+            try await running.fill(FanOutStore.maximumRare + 10_000, app: app, tag: "common")
             try await running.execute("UPDATE installations SET tags = '{common,app:beta}'")
             try await running.execute("ANALYZE installations")
             let expression = try TagExpression("beta")
@@ -119,7 +119,7 @@ struct FanOutIndexTests {
                 let id = try #require(try await shop.send(#"{"tags":"\#(expression)"}"#).json.text("id").flatMap { PushID($0) })
                 let (audience, read) = try await running.pool.session { session in
                     let before = try session.entriesRead(of: "installations")
-                    let audience = try AudienceStore(session: session).audience(of: id)
+                    let audience = try FanOutStore(session: session).fanOut(of: id)
                     return (audience, try session.entriesRead(of: "installations") - before)
                 }
                 #expect(try #require(audience).rareTags == tags, "\(expression)")
@@ -143,14 +143,14 @@ struct FanOutIndexTests {
                 """)
             let id = try #require(try await shop.send(#"{"tags":"common"}"#).json.text("id").flatMap { PushID($0) })
             let (audience, page, next) = try await running.pool.session { session in
-                let store = AudienceStore(session: session)
-                let (audience, now) = (try #require(try store.audience(of: id)), UnixClock.now())
+                let store = FanOutStore(session: session)
+                let (audience, now) = (try #require(try store.fanOut(of: id)), UnixClock.now())
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: now)
                 try session.transaction { _ in try store.commit(page, of: audience, leaseSeconds: 60, now: now) }
-                return (audience, page, try #require(try store.audience(of: id)))
+                return (audience, page, try #require(try store.fanOut(of: id)))
             }
             #expect(audience.rareTags == ["common"])
-            #expect(page.read == AudienceStore.installationsOfPage && !page.isLast)
+            #expect(page.read == FanOutStore.installationsOfPage && !page.isLast)
             // The index on tags is read once, by whatever process the next page is made.
             #expect(page.areTagsCommon && next.rareTags == nil && next.checkpoint.position > 0)
         }
@@ -190,7 +190,7 @@ struct FanOutIndexTests {
             let shop = try await running.client.makeApp()
             func oldest() async throws -> Int64? {
                 try await running.pool.session { session in
-                    try OutboxStore(session: session).waitingFanOuts(leaseSeconds: 30).found.compactMap(\.due).min()
+                    try WaitingWorkStore(session: session).waitingFanOuts(leaseSeconds: 30).found.compactMap(\.due).min()
                 }
             }
             #expect(try await oldest() == nil)

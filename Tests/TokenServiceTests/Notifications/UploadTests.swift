@@ -41,7 +41,7 @@ struct UploadTests {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             // Two of them have the last place of a page of fan-out.
-            let owners = [1, AudienceStore.entriesOfPage, AudienceStore.entriesOfPage, 100_000]
+            let owners = [1, FanOutStore.entriesOfPage, FanOutStore.entriesOfPage, 100_000]
             for (number, owner) in owners.enumerated() {
                 try await shop.register(installation(number + 1), user: "u\(owner)", token: token(number + 1))
             }

@@ -32,7 +32,7 @@ struct OutcomeApplicationTests {
             try session.execute(
                 """
                 SELECT r::text AS line FROM receipts r
-                UNION ALL SELECT concat_ws(' ', notification, number, settled) FROM jobs
+                UNION ALL SELECT concat_ws(' ', notification, number, ended) FROM jobs
                 UNION ALL SELECT concat_ws(' ', class, sum(count)) FROM outcome_counts GROUP BY class
                 UNION ALL SELECT concat_ws(' ', id, state, total, pending, outcomes, completed_at) FROM notifications
                 ORDER BY 1
@@ -163,7 +163,7 @@ struct OutcomeApplicationTests {
                 let counts = try #require(try await shop.status(job.notification.description)["counts"])
                 #expect(counts.number("accepted") == accepted && counts.number("failed") == failed && counts.number("pending") == 0)
             }
-            #expect(try await running.count("SELECT count(*) FROM jobs WHERE settled = rpad('11', 100, '0')::bit(100)") == 2)
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE ended = rpad('11', 100, '0')::bit(100)") == 2)
             #expect(try await running.count("SELECT count(*) FROM receipts") == 4)
         }
     }

@@ -68,8 +68,8 @@ struct OutcomeCountTests {
             let id = try #require(try await shop.send(#"{"all":true}"#).json.text("id").flatMap { PushID($0) })
             let now = UnixTime.milliseconds()
             try await running.pool.transaction { session in
-                let store = AudienceStore(session: session)
-                let audience = try #require(try store.audience(of: id))
+                let store = FanOutStore(session: session)
+                let audience = try #require(try store.fanOut(of: id))
                 let page = try store.page(of: audience, names: DeliveryNames(id), now: now)
                 #expect(page.count == 1 && !page.isLast)
                 try store.commit(page, of: audience, leaseSeconds: 3600, now: now)
@@ -86,11 +86,11 @@ struct OutcomeCountTests {
             let last = try await running.pool.transaction { session in
                 let (store, batch) = (OutcomeStore(session: session), OutcomeBatch([event]))
                 let finished = try store.finish(batch.final, of: try store.origins(of: batch))
-                #expect(try store.settleNotifications(finished).isEmpty)
+                #expect(try store.countInNotifications(finished).isEmpty)
                 let last = Task {
                     try await running.pool.transaction { session in
-                        let store = AudienceStore(session: session)
-                        let audience = try #require(try store.audience(of: id))
+                        let store = FanOutStore(session: session)
+                        let audience = try #require(try store.fanOut(of: id))
                         let page = try store.page(of: audience, names: DeliveryNames(id), now: UnixTime.milliseconds())
                         #expect(page.count == 0 && page.isLast)
                         try store.commit(page, of: audience, leaseSeconds: 3600, now: now)

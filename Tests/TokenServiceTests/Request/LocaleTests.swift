@@ -4,10 +4,10 @@ import TokenServiceSending
 
 @Suite("Which locale's content a device gets")
 struct LocaleTests {
-    private static func content(_ locales: String...) -> NotificationContent {
-        NotificationContent(
+    private static func content(_ locales: String...) -> RenderedContent {
+        RenderedContent(
             payload: Array("default".utf8),
-            variants: locales.sorted().map { NotificationContent.Variant(locale: $0, payload: Array($0.utf8)) })
+            variants: locales.sorted().map { RenderedContent.Variant(locale: $0, payload: Array($0.utf8)) })
     }
 
     @Test(

@@ -114,5 +114,5 @@ extension RunningService {
 private final class Reader: Sendable {
     let consumer = Box<Consumer>()
 
-    func acknowledge(_ messages: [ReceivedMessage]) { consumer.value?.acknowledge(messages.map(\.receipt)) }
+    func acknowledge(_ messages: [ReceivedMessage]) { consumer.value?.acknowledge(messages.map(\.deliveryTag)) }
 }

@@ -21,13 +21,13 @@ package struct ScriptedAnswer: Sendable, Equatable {
     package static let refusedStream: UInt32 = 7
 
     package var action: Action
-    package var answer: Answer
+    package var answer: StatusAnswer
     /// How long after the request it happens.
     package var delay: Duration
     /// The error code of `reset`, as in RFC 9113 section 7.
     package var resetCode: UInt32
 
-    package init(_ action: Action, answer: Answer = .accepted, delay: Duration = .zero, resetCode: UInt32 = refusedStream) {
+    package init(_ action: Action, answer: StatusAnswer = .accepted, delay: Duration = .zero, resetCode: UInt32 = refusedStream) {
         self.action = action
         self.answer = answer
         self.delay = delay
@@ -39,18 +39,18 @@ package struct ScriptedAnswer: Sendable, Equatable {
     package static let close = ScriptedAnswer(.close)
 
     package static func reject(_ reason: RejectionReason, timestamp: Int64? = nil) -> ScriptedAnswer {
-        ScriptedAnswer(.answer, answer: Answer(reason, timestamp: timestamp))
+        ScriptedAnswer(.answer, answer: StatusAnswer(reason, timestamp: timestamp))
     }
 
     /// Any status and any text, known to Apple or not.
     package static func answer(status: Int, reason: String? = nil, timestamp: Int64? = nil) -> ScriptedAnswer {
-        ScriptedAnswer(.answer, answer: Answer(status: status, reason: reason, timestamp: timestamp))
+        ScriptedAnswer(.answer, answer: StatusAnswer(status: status, reason: reason, timestamp: timestamp))
     }
 
     package static func reset(_ code: UInt32 = refusedStream) -> ScriptedAnswer { ScriptedAnswer(.reset, resetCode: code) }
 
     package static func goAway(_ reason: RejectionReason? = nil) -> ScriptedAnswer {
-        ScriptedAnswer(.goAway, answer: reason.map { Answer($0) } ?? .accepted)
+        ScriptedAnswer(.goAway, answer: reason.map { StatusAnswer($0) } ?? .accepted)
     }
 
     package func delayed(by delay: Duration) -> ScriptedAnswer {
@@ -91,7 +91,7 @@ package struct AnswerScript: Sendable, Equatable {
 }
 
 /// The answer to a request: a status, and for any but 200 a reason, as APNs writes them (Apple: Handling notification responses from APNs).
-package struct Answer: Sendable, Equatable {
+package struct StatusAnswer: Sendable, Equatable {
     package var status: Int
     /// Verbatim; nil sends an answer without a body, which APNs has been seen to do.
     package var reason: String?
@@ -100,7 +100,7 @@ package struct Answer: Sendable, Equatable {
     /// The most bytes of body in one DATA frame; nil is as many as fit.
     package var frameBytes: Int?
 
-    package static let accepted = Answer(status: 200)
+    package static let accepted = StatusAnswer(status: 200)
 
     package init(status: Int, reason: String? = nil, timestamp: Int64? = nil, frameBytes: Int? = nil) {
         self.status = status

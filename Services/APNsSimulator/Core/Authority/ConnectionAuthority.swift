@@ -13,7 +13,7 @@ struct ConnectionAuthority {
     private struct KnownToken {
         let text: [UInt8]
         /// nil: the signature or another part of it is wrong.
-        let token: ProviderToken?
+        let token: VerifiedProviderToken?
     }
 
     private let environment: SimulatorEnvironment
@@ -24,7 +24,7 @@ struct ConnectionAuthority {
     private var generation: UInt64
     private var knownTokens: [KnownToken] = []
     /// The token in use, and since when, UNIX milliseconds.
-    private var current: (text: [UInt8], token: ProviderToken, since: Int64)?
+    private var current: (text: [UInt8], token: VerifiedProviderToken, since: Int64)?
     /// The first key decides which team and which kind of key the connection belongs to.
     private var first: ProviderKey?
     /// Once expired, always expired (docs/apns.md, Provider tokens).
@@ -36,7 +36,7 @@ struct ConnectionAuthority {
     private(set) var isAuthenticated = false
     /// The certificate that the client has shown in the TLS handshake. It decides alone: provider tokens are ignored (Apple: Establishing a
     /// certificate-based connection to APNs).
-    private(set) var certificate: ClientCertificate?
+    private(set) var certificate: ProviderCertificate?
 
     init(environment: SimulatorEnvironment, keyRing: KeyRing, updates: TokenUpdates = TokenUpdates()) {
         self.environment = environment
@@ -70,7 +70,7 @@ struct ConnectionAuthority {
     }
 
     /// Once, when the handshake is over.
-    mutating func present(_ certificate: ClientCertificate) {
+    mutating func present(_ certificate: ProviderCertificate) {
         self.certificate = certificate
         isCertificateGood = certificate.isGood(keyRing.state(of: certificate.fingerprint))
         isAuthenticated = isCertificateGood
@@ -104,13 +104,13 @@ struct ConnectionAuthority {
     }
 
     /// A clock that is wrong by more than an hour looks the same in either direction.
-    private mutating func checkAge(_ token: ProviderToken, now: Int64) -> RejectionReason? {
+    private mutating func checkAge(_ token: VerifiedProviderToken, now: Int64) -> RejectionReason? {
         guard abs(now / 1000 - token.issuedAt) > Self.maximumAgeSeconds else { return nil }
         isWedged = true
         return .expiredProviderToken
     }
 
-    private mutating func checkTeam(_ authorization: [UInt8], _ token: ProviderToken, now: Int64) -> RejectionReason? {
+    private mutating func checkTeam(_ authorization: [UInt8], _ token: VerifiedProviderToken, now: Int64) -> RejectionReason? {
         let latest = updates.generation
         guard latest != updatesGeneration || latest == 0 else { return nil }
         guard updates.admits(authorization, of: token.key.teamID, now: now) else { return .tooManyProviderTokenUpdates }
@@ -119,9 +119,9 @@ struct ConnectionAuthority {
     }
 
     /// A token's signature is verified once per connection.
-    private mutating func verified(_ authorization: [UInt8]) -> ProviderToken? {
+    private mutating func verified(_ authorization: [UInt8]) -> VerifiedProviderToken? {
         if let known = knownTokens.first(where: { $0.text == authorization }) { return known.token }
-        let token = Self.bearer(authorization).flatMap { ProviderToken($0, keys: keyRing.keys) }
+        let token = Self.bearer(authorization).flatMap { VerifiedProviderToken($0, keys: keyRing.keys) }
         if knownTokens.count == Self.rememberedTokens { knownTokens.removeFirst() }
         knownTokens.append(KnownToken(text: authorization, token: token))
         return token

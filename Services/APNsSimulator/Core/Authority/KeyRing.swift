@@ -174,7 +174,7 @@ package struct ProviderKey: Sendable {
     /// Whether the key may be used for the topic: named itself, or as the bundle id before one of Apple's suffixes.
     func allows(topic: [UInt8]) -> Bool {
         guard let topics else { return true }
-        let bundleID = PushType.bundleID(of: topic)
+        let bundleID = ServerPushType.bundleID(of: topic)
         return topics.contains { $0.utf8.elementsEqual(topic) || $0.utf8.elementsEqual(bundleID) }
     }
 

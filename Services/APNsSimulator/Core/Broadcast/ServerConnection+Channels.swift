@@ -21,17 +21,17 @@ extension ServerConnection {
     /// A request as far as it could be read: its action, or its fault.
     private enum Wanted {
         case task(ChannelTask, BroadcastApps.Key)
-        case fault(ChannelAnswer)
+        case fault(BroadcastAnswer)
 
-        var fault: ChannelAnswer? {
+        var fault: BroadcastAnswer? {
             if case .fault(let answer) = self { answer } else { nil }
         }
     }
 
     private func read(_ headers: HeaderList, _ body: [UInt8]?, _ facts: inout PushFacts, now: Int64) -> Wanted {
-        do throws(ChannelAnswer) {
-            facts.id = try ChannelRequest.id(headers)
-            let request = try ChannelRequest(headers, isManagement: isManagement)
+        do throws(BroadcastAnswer) {
+            facts.id = try BroadcastRequest.id(headers)
+            let request = try BroadcastRequest(headers, isManagement: isManagement)
             facts.topic = Array(request.bundleID.utf8)
             if request.operation == .broadcast { facts.type = .liveactivity }
             let key = BroadcastApps.Key(environment: environment, bundleID: request.bundleID)
@@ -42,30 +42,30 @@ extension ServerConnection {
     }
 
     /// Performs the action, unless another answer is forced; a forced success performs it, too.
-    private func settle(_ wanted: Wanted, _ forced: ScriptedAnswer?, now: Int64) -> (ScriptedAnswer, ChannelReply) {
-        if let forced, forced.action != .answer || !forced.answer.isAccepted { return (forced, ChannelReply()) }
-        let own: ChannelAnswer
+    private func settle(_ wanted: Wanted, _ forced: ScriptedAnswer?, now: Int64) -> (ScriptedAnswer, BroadcastAnswerBody) {
+        if let forced, forced.action != .answer || !forced.answer.isAccepted { return (forced, BroadcastAnswerBody()) }
+        let own: BroadcastAnswer
         switch wanted {
         case .fault(let answer): own = answer
         case .task(let task, let key):
-            do throws(ChannelAnswer) { own = try service.world.perform(task, key, using: &random, now: now) } catch { own = error }
+            do throws(BroadcastAnswer) { own = try service.world.perform(task, key, using: &random, now: now) } catch { own = error }
         }
-        if let forced { return (forced, ChannelReply(channelID: own.channelID)) }
-        return (.answer(status: own.status, reason: own.reason), ChannelReply(channelID: own.channelID, body: own.body))
+        if let forced { return (forced, BroadcastAnswerBody(channelID: own.channelID)) }
+        return (.answer(status: own.status, reason: own.reason), BroadcastAnswerBody(channelID: own.channelID, body: own.body))
     }
 
     // MARK: Checks
 
     private func task(
-        _ request: ChannelRequest, _ body: [UInt8]?, _ key: BroadcastApps.Key, now: Int64
-    ) throws(ChannelAnswer) -> ChannelTask {
+        _ request: BroadcastRequest, _ body: [UInt8]?, _ key: BroadcastApps.Key, now: Int64
+    ) throws(BroadcastAnswer) -> ChannelTask {
         let bundleID = Array(request.bundleID.utf8)
         // The path bears the bare bundle id.
-        guard PushType.bundleID(of: bundleID).count == bundleID.count else { throw ChannelAnswer(.topicDisallowed) }
+        guard ServerPushType.bundleID(of: bundleID).count == bundleID.count else { throw BroadcastAnswer(.topicDisallowed) }
         if let refusal = check.authorize(request.headers.value(of: "authorization").map { Array($0) }, bundleID: bundleID, now: now) {
             throw refusal
         }
-        guard service.world.isBroadcastEnabled(key) else { throw ChannelAnswer(.featureNotEnabled) }
+        guard service.world.isBroadcastEnabled(key) else { throw BroadcastAnswer(.featureNotEnabled) }
         switch request.operation {
         case .create: return .create(isStoring: try ChannelBody.isStoring(body))
         case .read: return .read(channelID: try existing(request, key).id)
@@ -75,23 +75,23 @@ extension ServerConnection {
         }
     }
 
-    private func existing(_ request: ChannelRequest, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> (id: String, isStoring: Bool) {
+    private func existing(_ request: BroadcastRequest, _ key: BroadcastApps.Key) throws(BroadcastAnswer) -> (id: String, isStoring: Bool) {
         let channelID = try request.channelID()
         return (channelID, try service.world.isStoring(channelID, key))
     }
 
-    private func broadcast(_ request: ChannelRequest, _ body: [UInt8]?, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelTask {
+    private func broadcast(_ request: BroadcastRequest, _ body: [UInt8]?, _ key: BroadcastApps.Key) throws(BroadcastAnswer) -> ChannelTask {
         let channel = try existing(request, key)
-        guard let type = request.headers["apns-push-type"] else { throw ChannelAnswer(.missingPushType) }
+        guard let type = request.headers["apns-push-type"] else { throw BroadcastAnswer(.missingPushType) }
         // Apple's own pages write it in three ways (docs/apns.md, Broadcasts).
-        guard type.lowercased() == "liveactivity" else { throw ChannelAnswer(.invalidPushType) }
+        guard type.lowercased() == "liveactivity" else { throw BroadcastAnswer(.invalidPushType) }
         guard let priority = Int(request.headers["apns-priority"] ?? "10"), [1, 5, 10].contains(priority) else {
-            throw ChannelAnswer(.badPriority)
+            throw BroadcastAnswer(.badPriority)
         }
         var expiration: Int64?
         if let text = request.headers["apns-expiration"] {
             guard let seconds = Int64(text), (0...253_402_300_800).contains(seconds), channel.isStoring || seconds == 0 else {
-                throw ChannelAnswer(.badExpirationDate)
+                throw BroadcastAnswer(.badExpirationDate)
             }
             expiration = seconds
         }
@@ -109,7 +109,7 @@ enum ChannelTask {
 }
 
 /// The parts of an answer about channels beside status and reason. A class, so that the steps of pushes, which have none, stay small.
-final class ChannelReply {
+final class BroadcastAnswerBody {
     /// The id of a channel just made.
     private let channelID: String?
     /// nil: the body that the answer makes from its reason.

@@ -6,10 +6,10 @@ extension World {
         state.withLock { $0.broadcast.app(key).isEnabled }
     }
 
-    /// - Throws: ``ChannelAnswer``: another connection was faster, or there is no room for another channel.
+    /// - Throws: ``BroadcastAnswer``: another connection was faster, or there is no room for another channel.
     func perform(
         _ task: ChannelTask, _ key: BroadcastApps.Key, using random: inout FastRandom, now: Int64
-    ) throws(ChannelAnswer) -> ChannelAnswer {
+    ) throws(BroadcastAnswer) -> BroadcastAnswer {
         switch task {
         case .create(let isStoring): return try createChannel(isStoring: isStoring, key)
         case .read(let channelID): return try readChannel(channelID, key)
@@ -19,49 +19,49 @@ extension World {
             let latest = now + BroadcastApps.longestStorage
             let entry = Inbox.Entry(
                 receivedAt: now, id: MessageID.make(using: &random),
-                topic: Array(key.bundleID.utf8) + Array(PushType.liveactivity.topicSuffix.utf8), type: .liveactivity, collapseID: nil,
+                topic: Array(key.bundleID.utf8) + Array(ServerPushType.liveactivity.topicSuffix.utf8), type: .liveactivity, collapseID: nil,
                 content: content, target: .channel(channelID), priority: priority,
                 expiresAt: expiration.map { min($0 * 1000, latest) } ?? latest)
-            guard broadcast(entry, to: channelID, key, now: now) else { throw ChannelAnswer(.tooManyRequests) }
-            return ChannelAnswer(200)
+            guard broadcast(entry, to: channelID, key, now: now) else { throw BroadcastAnswer(.tooManyRequests) }
+            return BroadcastAnswer(200)
         }
     }
 
-    private func createChannel(isStoring: Bool, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+    private func createChannel(isStoring: Bool, _ key: BroadcastApps.Key) throws(BroadcastAnswer) -> BroadcastAnswer {
         guard let id = state.withLock({ $0.broadcast.create(isStoring: isStoring, limit: BroadcastApps.maximumChannels, key) }) else {
-            throw ChannelAnswer(.cannotCreateChannelConfig)
+            throw BroadcastAnswer(.cannotCreateChannelConfig)
         }
-        return ChannelAnswer(201, channelID: id)
+        return BroadcastAnswer(201, channelID: id)
     }
 
     /// - Returns: Whether the channel keeps its most recent message.
-    func isStoring(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> Bool {
+    func isStoring(_ channelID: String, _ key: BroadcastApps.Key) throws(BroadcastAnswer) -> Bool {
         guard let channel = state.withLock({ $0.broadcast.app(key).channels[channelID] }) else {
-            throw ChannelAnswer(.channelNotRegistered)
+            throw BroadcastAnswer(.channelNotRegistered)
         }
         return channel.isStoring
     }
 
-    private func readChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
+    private func readChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(BroadcastAnswer) -> BroadcastAnswer {
         let isStoring = try isStoring(channelID, key)
         var writer = JSONWriter()
         writer.object { object in
             object.field("message-storage-policy", isStoring ? 1 : 0)
             object.field("push-type", "LiveActivity")
         }
-        return ChannelAnswer(200, body: writer.bytes)
+        return BroadcastAnswer(200, body: writer.bytes)
     }
 
-    private func deleteChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(ChannelAnswer) -> ChannelAnswer {
-        guard state.withLock({ $0.broadcast.delete(channelID, key) }) else { throw ChannelAnswer(.channelNotRegistered) }
-        return ChannelAnswer(204)
+    private func deleteChannel(_ channelID: String, _ key: BroadcastApps.Key) throws(BroadcastAnswer) -> BroadcastAnswer {
+        guard state.withLock({ $0.broadcast.delete(channelID, key) }) else { throw BroadcastAnswer(.channelNotRegistered) }
+        return BroadcastAnswer(204)
     }
 
-    private func listChannels(_ key: BroadcastApps.Key) -> ChannelAnswer {
+    private func listChannels(_ key: BroadcastApps.Key) -> BroadcastAnswer {
         let channels = state.withLock { $0.broadcast.app(key).channels.keys.sorted() }
         var writer = JSONWriter()
         writer.object { $0.field("channels", channels) }
-        return ChannelAnswer(200, body: writer.bytes)
+        return BroadcastAnswer(200, body: writer.bytes)
     }
 
     /// Shows the state on every device that listens and is online; a channel that stores keeps it for the others.
@@ -83,13 +83,13 @@ extension World {
                     state.followUp(token, now: now)
                     continue
                 }
-                let receipts = state.records.values[index].receive(entry, keeps: keeps, rules: state.rules, now: now)
-                for receipt in receipts {
-                    if receipt.reception == .shown { shown += 1 }
-                    state.arrivals.append(Arrival(receipt, token: token, entry, now: now))
+                let results = state.records.values[index].receive(entry, keeps: keeps, rules: state.rules, now: now)
+                for result in results {
+                    if result.reception == .shown { shown += 1 }
+                    state.arrivals.append(Arrival(result, token: token, entry, now: now))
                 }
                 // An activity that is over follows no channel.
-                if receipts.contains(where: { $0.activity == .ended }) { state.followUp(token, now: now) }
+                if results.contains(where: { $0.activity == .ended }) { state.followUp(token, now: now) }
             }
             state.counters.shown += shown
             state.broadcast.noteReceptions(shown, of: channelID, in: key.environment)
@@ -158,7 +158,7 @@ enum ChannelRejection: String, CaseIterable, Error {
 }
 
 /// The answer to a request about channels.
-struct ChannelAnswer: Error {
+struct BroadcastAnswer: Error {
     var status: Int
     var reason: String?
     /// The id of a channel just made.
@@ -171,10 +171,10 @@ struct ChannelAnswer: Error {
         self.body = body
     }
 
-    init(_ rejection: ChannelRejection) { self.init(Answer(status: rejection.status, reason: rejection.rawValue)) }
-    init(_ reason: RejectionReason) { self.init(Answer(reason)) }
+    init(_ rejection: ChannelRejection) { self.init(StatusAnswer(status: rejection.status, reason: rejection.rawValue)) }
+    init(_ reason: RejectionReason) { self.init(StatusAnswer(reason)) }
 
-    private init(_ answer: Answer) {
+    private init(_ answer: StatusAnswer) {
         status = answer.status
         reason = answer.reason
         body = answer.body ?? []
@@ -186,40 +186,40 @@ enum ChannelBody {
     /// Bytes of a broadcast's body (Apple: Sending broadcast push notification requests to APNs).
     static let maximumBytes = 5120
 
-    static func parse(_ body: [UInt8]?) throws(ChannelAnswer) -> JSONValue {
-        guard let body, body.count <= maximumBytes else { throw ChannelAnswer(.payloadTooLarge) }
-        guard !body.isEmpty else { throw ChannelAnswer(.payloadEmpty) }
+    static func parse(_ body: [UInt8]?) throws(BroadcastAnswer) -> JSONValue {
+        guard let body, body.count <= maximumBytes else { throw BroadcastAnswer(.payloadTooLarge) }
+        guard !body.isEmpty else { throw BroadcastAnswer(.payloadEmpty) }
         let value: JSONValue
         do throws(JSONError) {
             value = try JSONValue.parse(body)
         } catch {
-            throw ChannelAnswer(.badRequestPayload)
+            throw BroadcastAnswer(.badRequestPayload)
         }
-        guard value.objectValue != nil else { throw ChannelAnswer(.badRequestPayload) }
+        guard value.objectValue != nil else { throw BroadcastAnswer(.badRequestPayload) }
         return value
     }
 
     /// `{"message-storage-policy":0|1,"push-type":"LiveActivity"}`
     /// - Returns: Whether the most recent message is stored.
-    static func isStoring(_ body: [UInt8]?) throws(ChannelAnswer) -> Bool {
+    static func isStoring(_ body: [UInt8]?) throws(BroadcastAnswer) -> Bool {
         let value = try parse(body)
         for field in value.objectValue ?? [] where field.key != "message-storage-policy" && field.key != "push-type" {
-            throw ChannelAnswer(.badRequestParams)
+            throw BroadcastAnswer(.badRequestParams)
         }
-        guard let type = value["push-type"] else { throw ChannelAnswer(.missingPushType) }
-        guard type.stringValue == "LiveActivity" else { throw ChannelAnswer(.invalidPushType) }
+        guard let type = value["push-type"] else { throw BroadcastAnswer(.missingPushType) }
+        guard type.stringValue == "LiveActivity" else { throw BroadcastAnswer(.invalidPushType) }
         switch value["message-storage-policy"]?.integerValue {
         case 0: return false
         case 1: return true
-        default: throw ChannelAnswer(.missingChannelQueueSize)
+        default: throw BroadcastAnswer(.missingChannelQueueSize)
         }
     }
 
     /// The payload of a Live Activity's update or end: a broadcast starts nothing.
-    static func content(_ body: [UInt8]?) throws(ChannelAnswer) -> PayloadReader.Reading {
+    static func content(_ body: [UInt8]?) throws(BroadcastAnswer) -> PayloadReader.Reading {
         _ = try parse(body)
-        guard let content = NotificationContent(payload: body ?? []), let activity = content.activity, activity.event != .start else {
-            throw ChannelAnswer(.badRequestPayload)
+        guard let content = DeviceContent(payload: body ?? []), let activity = content.activity, activity.event != .start else {
+            throw BroadcastAnswer(.badRequestPayload)
         }
         return PayloadReader.Reading(content)
     }

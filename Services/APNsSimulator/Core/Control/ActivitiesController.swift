@@ -3,8 +3,8 @@ import Hummingbird
 import StrictJSON
 
 /// The Live Activities of a device.
-struct ActivitiesController {
-    private static let suffix = PushType.liveactivity.topicSuffix
+struct ActivitiesControl {
+    private static let suffix = ServerPushType.liveactivity.topicSuffix
 
     let simulator: APNsSimulator
 

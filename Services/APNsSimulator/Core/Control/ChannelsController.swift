@@ -3,7 +3,7 @@ import StrictJSON
 import Synchronization
 
 /// Broadcast channels, as the tester sees them. Senders use the ports for channels.
-struct ChannelsController {
+struct ChannelsControl {
     let simulator: APNsSimulator
 
     /// Lists at most `limit` channels, and with `followers` also so many devices of each, by token.

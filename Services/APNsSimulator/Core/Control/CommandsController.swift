@@ -2,7 +2,7 @@ import Hummingbird
 import StrictJSON
 
 /// Commands to live connections.
-struct CommandsController {
+struct CommandsControl {
     private enum Command: String, CaseIterable {
         case goAway = "goaway"
         case close
@@ -49,7 +49,7 @@ struct CommandsController {
                 reader.problem("last_stream", "unsupported_value", "0 or odd, as clients' streams are")
             }
             let code = reader.optionalInteger("error_code", in: 0...Int64(UInt32.max)).map { UInt32($0) } ?? 0
-            let debug = Answer(status: 503, reason: reason).body ?? []
+            let debug = StatusAnswer(status: 503, reason: reason).body ?? []
             return { simulator.post(.goAway(selection, lastStream: lastStream.map { Int32($0) }, code: code, debug: debug)) }
         }
     }

@@ -13,44 +13,44 @@ struct ControlRoutes {
         let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: ProblemMiddleware(logger: logger))
         mountPages(on: router)
-        let devices = DevicesController(simulator: simulator)
+        let devices = DevicesControl(simulator: simulator)
         on(router, .get, "/v1/devices", query: DeviceList.parameters) { try devices.list($0) }
         on(router, .put, "/v1/devices/{token}") { try await devices.put($0) }
         on(router, .get, "/v1/devices/{token}", query: ["wait_accepted", "timeout_seconds"]) { try await devices.get($0) }
         on(router, .delete, "/v1/devices/{token}") { devices.remove(try $0.token()) }
-        let actions = DeviceActionsController(simulator: simulator)
+        let actions = DeviceActionsControl(simulator: simulator)
         on(router, .post, "/v1/devices/{token}/actions") { try await actions.post($0) }
         on(router, .put, "/v1/devices/{token}/channels") { try await actions.putChannels($0) }
-        let activities = ActivitiesController(simulator: simulator)
+        let activities = ActivitiesControl(simulator: simulator)
         on(router, .get, "/v1/devices/{token}/activities", query: ["wait_changes", "timeout_seconds"]) { try await activities.list($0) }
         on(router, .post, "/v1/devices/{token}/activities") { try await activities.start($0) }
         on(router, .post, "/v1/devices/{token}/activities/{activity}/rotate") { try await activities.rotate($0) }
         on(router, .delete, "/v1/devices/{token}/activities/{activity}") { try activities.dismiss($0) }
-        let inboxes = InboxController(simulator: simulator)
+        let inboxes = InboxControl(simulator: simulator)
         on(router, .get, "/v1/devices/{token}/inbox", query: ControlRequest.waits) { try await inboxes.read($0) }
         on(router, .get, "/v1/arrivals", query: ["after", "limit"] + ControlRequest.waits) { try await inboxes.arrivals($0) }
-        let channels = ChannelsController(simulator: simulator)
+        let channels = ChannelsControl(simulator: simulator)
         on(router, .get, "/v1/channels", query: ["followers", "limit"]) { try channels.list($0) }
         on(router, .post, "/v1/channels/followers") { try await channels.addFollowers($0) }
         on(router, .put, "/v1/apps/{bundle}/broadcast") { try await channels.putCapability($0) }
-        let scripts = ScriptsController(simulator: simulator)
+        let scripts = ScriptsControl(simulator: simulator)
         on(router, .put, "/v1/devices/{token}/script") { try await scripts.put($0) }
         on(router, .delete, "/v1/devices/{token}/script") { scripts.remove(try $0.token()) }
-        let journal = JournalController(simulator: simulator)
+        let journal = JournalControl(simulator: simulator)
         on(router, .get, "/v1/journal", query: ["after", "limit"] + ControlRequest.waits) { try await journal.list($0) }
         on(router, .delete, "/v1/journal") { _ in journal.clear() }
         on(router, .get, "/v1/counters") { _ in journal.counters() }
-        let keys = KeysController(simulator: simulator)
+        let keys = KeysControl(simulator: simulator)
         on(router, .get, "/v1/keys") { _ in keys.list() }
         on(router, .put, "/v1/keys/{key}") { try await keys.put($0) }
         on(router, .delete, "/v1/keys/{key}") { try keys.remove($0) }
-        let certificates = CertificatesController(keyRing: simulator.keyRing)
+        let certificates = CertificatesControl(keyRing: simulator.keyRing)
         on(router, .get, "/v1/certificates") { _ in certificates.list() }
         on(router, .put, "/v1/certificates/{sha256}") { try await certificates.put($0) }
         on(router, .delete, "/v1/certificates/{sha256}") { try certificates.remove($0) }
-        let commands = CommandsController(simulator: simulator)
+        let commands = CommandsControl(simulator: simulator)
         on(router, .post, "/v1/commands") { try await commands.post($0) }
-        let scenarios = ScenarioController(simulator: simulator)
+        let scenarios = ScenarioControl(simulator: simulator)
         on(router, .get, "/v1/scenario") { _ in scenarios.read() }
         on(router, .put, "/v1/scenario") { try await scenarios.put($0) }
         on(router, .delete, "/v1/scenario") { _ in try scenarios.remove() }
@@ -163,7 +163,7 @@ enum ControlPage {
 }
 
 /// Scripts: the results of a token's next pushes.
-struct ScriptsController {
+struct ScriptsControl {
     private static let longestDelayMilliseconds: Int64 = 3_600_000
 
     let simulator: APNsSimulator
@@ -203,13 +203,13 @@ struct ScriptsController {
         reader.finish()
         guard let status else { return nil }
         return ScriptedAnswer(
-            action, answer: Answer(status: Int(status), reason: reason, timestamp: timestamp), delay: .milliseconds(delay),
+            action, answer: StatusAnswer(status: Int(status), reason: reason, timestamp: timestamp), delay: .milliseconds(delay),
             resetCode: code.map { UInt32($0) } ?? ScriptedAnswer.refusedStream)
     }
 }
 
 /// Clients' certificates by their fingerprints, which may be added and revoked while clients are connected.
-struct CertificatesController {
+struct CertificatesControl {
     let keyRing: KeyRing
 
     func list() -> Response {

@@ -2,7 +2,7 @@ import Hummingbird
 import StrictJSON
 
 /// A user's or the system's actions on a device.
-struct DeviceActionsController {
+struct DeviceActionsControl {
     private enum Action: String, CaseIterable {
         case offline, online, open, uninstall, expire, reinstall, rotate
     }
@@ -20,7 +20,7 @@ struct DeviceActionsController {
         switch simulator.world.perform(deed, on: token, now: now) {
         case .unknown: throw ControlProblem.unknownDevice
         case .taken: throw ControlProblem(.conflict, "token_taken", "The new token is taken", "a device with it is installed already")
-        case .done: return try DevicesController(simulator: simulator).read(successor ?? token)
+        case .done: return try DevicesControl(simulator: simulator).read(successor ?? token)
         }
     }
 
@@ -30,10 +30,10 @@ struct DeviceActionsController {
         case .online: return (.comeOnline, nil)
         case .open: return (.open, nil)
         case .uninstall:
-            let since = reader.optionalInteger("at_ms", in: 0...DevicesController.latestMoment) ?? now
+            let since = reader.optionalInteger("at_ms", in: 0...DevicesControl.latestMoment) ?? now
             let pushes = reader.optionalInteger("pushes_until_gone", in: 0...1_000_000) ?? 0
             return (.uninstall(since: since, pushesUntilGone: Int(pushes)), nil)
-        case .expire: return (.expire(since: reader.optionalInteger("at_ms", in: 0...DevicesController.latestMoment) ?? now), nil)
+        case .expire: return (.expire(since: reader.optionalInteger("at_ms", in: 0...DevicesControl.latestMoment) ?? now), nil)
         case .reinstall: return successor(&reader).map { (.reinstall(as: $0), $0) }
         case .rotate: return successor(&reader).map { (.rotate(to: $0), $0) }
         }
@@ -55,7 +55,7 @@ struct DeviceActionsController {
             throw ControlProblem(
                 .notFound, "unknown_channel", "Unknown channel", "one of the channels is not registered in the device's environment")
         }
-        return try DevicesController(simulator: simulator).read(token)
+        return try DevicesControl(simulator: simulator).read(token)
     }
 }
 

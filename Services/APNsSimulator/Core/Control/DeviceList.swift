@@ -62,11 +62,11 @@ struct DeviceList {
         _ summary: DeviceSummary, _ inbox: [InboxNotification], _ activities: [ActivitySummary], to writer: inout JSONWriter
     ) {
         writer.object { object in
-            DevicesController.writeFields(summary, to: &object)
+            DevicesControl.writeFields(summary, to: &object)
             guard let groups else { return }
             object.array("activities") { array in
                 for activity in activities where activity.state != .dismissed {
-                    array.object { ActivitiesController.writeFields(activity, to: &$0) }
+                    array.object { ActivitiesControl.writeFields(activity, to: &$0) }
                 }
             }
             let found = NotificationGroup.groups(of: inbox)
@@ -74,8 +74,8 @@ struct DeviceList {
             object.array("groups") { array in
                 for group in found.suffix(groups) {
                     array.object { entry in
-                        InboxController.writeFields(group, to: &entry)
-                        entry.object("newest") { InboxController.writeFields(group.newest, to: &$0) }
+                        InboxControl.writeFields(group, to: &entry)
+                        entry.object("newest") { InboxControl.writeFields(group.newest, to: &$0) }
                     }
                 }
             }

@@ -3,7 +3,7 @@ import Hummingbird
 import StrictJSON
 
 /// Devices and the notifications that they show.
-struct DevicesController {
+struct DevicesControl {
     private enum State: String, CaseIterable {
         case installed, uninstalled, expired
 

@@ -3,7 +3,7 @@ import StrictJSON
 import Synchronization
 
 /// The notifications that devices show, and the events of their arrival.
-struct InboxController {
+struct InboxControl {
     let simulator: APNsSimulator
 
     /// Shows the inbox. With `wait_count`, it answers when the inbox holds that many, or when `timeout_seconds` have passed.
@@ -74,7 +74,7 @@ struct InboxController {
         object.field("topic", notification.topic)
     }
 
-    private static func writeContent(_ content: NotificationContent, to object: inout JSONWriter) {
+    private static func writeContent(_ content: DeviceContent, to object: inout JSONWriter) {
         object.field("title", content.title)
         object.field("subtitle", content.subtitle)
         object.field("body", content.body)

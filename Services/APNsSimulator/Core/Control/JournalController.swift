@@ -3,7 +3,7 @@ import StrictJSON
 import Synchronization
 
 /// The requests to the simulator, and their sums.
-struct JournalController {
+struct JournalControl {
     let simulator: APNsSimulator
 
     private static let usualLimit = 10_000

@@ -4,7 +4,7 @@ import OpenSSL
 import StrictJSON
 
 /// The signing keys, which may be added, suspended, revoked, restored and removed while clients are connected.
-struct KeysController {
+struct KeysControl {
     let simulator: APNsSimulator
 
     func list() -> Response {

@@ -2,7 +2,7 @@ import Hummingbird
 import StrictJSON
 
 /// The scenario that runs, and the available ones.
-struct ScenarioController {
+struct ScenarioControl {
     let simulator: APNsSimulator
 
     func read() -> Response {

@@ -10,7 +10,7 @@ package struct Counters: Sendable, Equatable {
             self.reason = reason
         }
 
-        init(_ answer: Answer) { self.init(status: answer.status, reason: answer.reason) }
+        init(_ answer: StatusAnswer) { self.init(status: answer.status, reason: answer.reason) }
 
         var isAccepted: Bool { (200..<300).contains(status) }
     }

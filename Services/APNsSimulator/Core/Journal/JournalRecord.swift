@@ -8,22 +8,22 @@ struct JournalRecord {
     let token: TokenKey?
     let id: MessageID
     let topic: [UInt8]
-    let type: PushType?
+    let type: ServerPushType?
     let environment: SimulatorEnvironment
     let action: ScriptedAnswer.Action
-    let answer: Answer
+    let answer: StatusAnswer
     let isShown: Bool
     /// When the answer was handed to its connection, UNIX milliseconds; nil before, and if it never left.
     var answeredAt: Int64?
     var loss: AnswerLoss?
-    /// See ``NotificationContent/marker``.
+    /// See ``DeviceContent/marker``.
     let marker: Int64?
     /// What a Live Activity's push did on its device.
     let activity: ActivityResult?
 
     init(
         time: Int64, connection: UInt32, stream: Int32, token: TokenKey?, id: MessageID, topic: [UInt8],
-        type: PushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: Answer, isShown: Bool,
+        type: ServerPushType?, environment: SimulatorEnvironment, action: ScriptedAnswer.Action, answer: StatusAnswer, isShown: Bool,
         answeredAt: Int64? = nil, marker: Int64?, activity: ActivityResult? = nil
     ) {
         self.time = time
@@ -42,7 +42,7 @@ struct JournalRecord {
         self.activity = activity
     }
 
-    init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, _ receipt: Receipt?, _ origin: RequestOrigin, _ now: Int64) {
+    init(_ facts: PushFacts, id: MessageID, _ step: ScriptedAnswer, _ result: DeviceResult?, _ origin: RequestOrigin, _ now: Int64) {
         time = now
         connection = origin.connection
         stream = origin.stream
@@ -53,8 +53,8 @@ struct JournalRecord {
         environment = origin.environment
         action = step.action
         answer = step.answer
-        isShown = receipt?.reception == .shown
-        activity = receipt?.activity
+        isShown = result?.reception == .shown
+        activity = result?.activity
         answeredAt = step.action == .answer && step.delay == .zero ? now : nil
         marker = facts.content?.marker
     }
@@ -201,9 +201,9 @@ extension JournalRecord {
             time: Int64(bitPattern: bytes.number(at: 8, 8)), connection: UInt32(bytes.number(at: 16, 4)),
             stream: Int32(truncatingIfNeeded: bytes.number(at: 20, 4)), token: token,
             id: MessageID(high: bytes.number(at: 24, 8), low: bytes.number(at: 32, 8), capitals: UInt32(bytes.number(at: 40, 4))),
-            topic: Array(copying: bytes.extracting(tokenEnd..<topicEnd)), type: PushType(rawValue: bytes[47]),
+            topic: Array(copying: bytes.extracting(tokenEnd..<topicEnd)), type: ServerPushType(rawValue: bytes[47]),
             environment: marks & Mark.sandbox == 0 ? .production : .sandbox, action: actions[Int(bytes[46])],
-            answer: Answer(
+            answer: StatusAnswer(
                 status: Int(bytes.number(at: 44, 2)), reason: marks & Mark.reason == 0 ? nil : String(decoding: reason, as: UTF8.self),
                 timestamp: marks & Mark.timestamp == 0 ? nil : Int64(bitPattern: bytes.number(at: 49, 8))),
             isShown: marks & Mark.shown != 0,

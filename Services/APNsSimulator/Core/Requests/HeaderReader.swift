@@ -36,7 +36,7 @@ struct HeaderReader {
             case 10 where name.holds(Self.topic): set(&headers.topic, &headers.hasDuplicate) { readTopic(value) }
             case 13 where name.holds(Self.authorization): authorizations += 1
             case 13 where name.holds(Self.priority): set(&headers.priority, &headers.hasDuplicate) { Self.readNumber(value) }
-            case 14 where name.holds(Self.pushType): set(&headers.type, &headers.hasDuplicate) { PushType(value) }
+            case 14 where name.holds(Self.pushType): set(&headers.type, &headers.hasDuplicate) { ServerPushType(value) }
             case 15 where name.holds(Self.expiration): set(&headers.expiration, &headers.hasDuplicate) { Self.readNumber(value) }
             case 16 where name.holds(Self.collapseID): set(&headers.collapseID, &headers.hasDuplicate) { Self.readCollapseID(value) }
             case 0: break

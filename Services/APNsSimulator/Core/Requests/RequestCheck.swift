@@ -4,7 +4,7 @@ import HTTP2
 struct PushFacts {
     var id: MessageID?
     var topic: [UInt8] = []
-    var type: PushType?
+    var type: ServerPushType?
     var token: TokenKey?
     var collapseID: [UInt8]?
     /// UNIX seconds; 0 is "try once"; nil stores for thirty days.
@@ -27,16 +27,16 @@ struct RequestCheck {
     }
 
     /// The right to an app's channels, by token or certificate.
-    mutating func authorize(_ authorization: [UInt8]?, bundleID: [UInt8], now: Int64) -> ChannelAnswer? {
+    mutating func authorize(_ authorization: [UInt8]?, bundleID: [UInt8], now: Int64) -> BroadcastAnswer? {
         if let certificate = authority.certificate {
-            guard certificate.isTrusted else { return ChannelAnswer(.badCertificate) }
-            return certificate.covers(bundleID: bundleID) ? nil : ChannelAnswer(.topicMismatch)
+            guard certificate.isTrusted else { return BroadcastAnswer(.badCertificate) }
+            return certificate.covers(bundleID: bundleID) ? nil : BroadcastAnswer(.topicMismatch)
         }
-        return authority.check(authorization: authorization, topic: bundleID, now: now).map { ChannelAnswer($0) }
+        return authority.check(authorization: authorization, topic: bundleID, now: now).map { BroadcastAnswer($0) }
     }
 
     /// The connection's client has shown a certificate.
-    mutating func present(_ certificate: ClientCertificate) {
+    mutating func present(_ certificate: ProviderCertificate) {
         authority.present(certificate)
     }
 
@@ -148,7 +148,7 @@ struct PushHeaders: ~Copyable {
     var authorization: [UInt8]?
     var id: Parsed<MessageID> = .absent
     var topic: Parsed<[UInt8]> = .absent
-    var type: Parsed<PushType> = .absent
+    var type: Parsed<ServerPushType> = .absent
     var priority: Parsed<Int> = .absent
     var expiration: Parsed<Int> = .absent
     var collapseID: Parsed<[UInt8]> = .absent

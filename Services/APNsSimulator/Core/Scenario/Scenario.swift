@@ -75,7 +75,7 @@ struct RequestRule: Sendable, Equatable {
     /// Connections as the scenario counts them, from 1; nil is any.
     var connections: Set<Int64>?
     var topics: [[UInt8]]?
-    var types: Set<PushType>?
+    var types: Set<ServerPushType>?
     var tokens: Set<TokenKey>?
     /// The share of all tokens, always the same ones under one seed.
     var shareOfTokens = 1.0

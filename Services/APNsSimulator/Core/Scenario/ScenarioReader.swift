@@ -128,11 +128,11 @@ enum ScenarioReader {
         return kinds
     }
 
-    private static func pushTypes(_ reader: inout JSONObjectReader) -> Set<PushType>? {
+    private static func pushTypes(_ reader: inout JSONObjectReader) -> Set<ServerPushType>? {
         guard let names = reader.optionalStrings("push_types", maximumCount: 20, maximumBytes: 30) else { return nil }
-        var types: Set<PushType> = []
+        var types: Set<ServerPushType> = []
         for (index, name) in names.enumerated() {
-            if let type = PushType.allCases.first(where: { $0.name == name }) {
+            if let type = ServerPushType.allCases.first(where: { $0.name == name }) {
                 types.insert(type)
             } else {
                 reader.problem("push_types", step: "/\(index)", "unsupported_value", "not a push type of APNs")
@@ -283,12 +283,12 @@ extension ScenarioReader {
         }
     }
 
-    private static func answer(_ reader: inout JSONObjectReader) -> Answer? {
+    private static func answer(_ reader: inout JSONObjectReader) -> StatusAnswer? {
         let status = reader.integer("status", in: 200...599)
         let reason = reader.optionalString("reason", maximumBytes: 200)
         let timestamp = reader.optionalInteger("timestamp_ms", in: 0...Int64.max)
         let frameBytes = reader.optionalInteger("frame_bytes", in: 1...16_384)
-        return status.map { Answer(status: Int($0), reason: reason, timestamp: timestamp, frameBytes: frameBytes.map { Int($0) }) }
+        return status.map { StatusAnswer(status: Int($0), reason: reason, timestamp: timestamp, frameBytes: frameBytes.map { Int($0) }) }
     }
 
     private static func streams(_ reader: inout JSONObjectReader) -> UInt32? {
@@ -306,7 +306,7 @@ extension ScenarioReader {
         if reason != nil, text != nil { reader.problem("text", "unsupported_value", "either this or reason") }
         let code = reader.optionalInteger("error_code", in: 0...Int64(UInt32.max)).map { UInt32($0) } ?? 0
         let closes = reader.optionalBool("close") ?? false
-        let debug = text.map { Array($0.utf8) } ?? reason.flatMap { Answer(status: 503, reason: $0).body } ?? []
+        let debug = text.map { Array($0.utf8) } ?? reason.flatMap { StatusAnswer(status: 503, reason: $0).body } ?? []
         return .goAway(
             lastStream: lastStream(&reader, byRequest: fallback != nil) ?? fallback ?? .this, code: code, debug: debug, closes: closes)
     }

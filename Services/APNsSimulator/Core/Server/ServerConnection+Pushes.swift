@@ -6,9 +6,9 @@ extension ServerConnection {
     func take(_ stream: Int32, _ headers: HeaderList, _ body: [UInt8], now: Int64) throws(HTTP2Error) {
         if isManagement { return try takeChannelRequest(stream, headers, body, now: now) }
         var facts = PushFacts()
-        let refusal = check.check(headers, body: body.count > PushType.largestPayloadBytes ? nil : body, now: now, facts: &facts)
+        let refusal = check.check(headers, body: body.count > ServerPushType.largestPayloadBytes ? nil : body, now: now, facts: &facts)
         // Never accepted by the checks of a push, so that pushes do not pay for it.
-        if refusal != nil, ChannelRequest.isBroadcast(headers) { return try takeChannelRequest(stream, headers, body, now: now) }
+        if refusal != nil, BroadcastRequest.isBroadcast(headers) { return try takeChannelRequest(stream, headers, body, now: now) }
         let id = facts.id ?? MessageID.make(using: &random)
         let blow = isLeaving ? nil : scenario?.next(.push, facts, isFaulty: refusal != nil, environment: environment, now: now)
         let origin = RequestOrigin(
@@ -142,7 +142,7 @@ struct PendingStep {
     /// The number of the push in the journal.
     let sequence: Int64
     /// The answer's own parts if the request was about channels; nil for a push.
-    var channels: ChannelReply?
+    var channels: BroadcastAnswerBody?
 
     var delay: Duration { step.delay }
 }
@@ -177,7 +177,7 @@ struct AnswerWriter {
     /// Hands the answer to the session.
     /// - Returns: false if the stream is gone.
     mutating func write(
-        _ answer: Answer, to pending: PendingStep, unique: MessageID, on http2: HTTP2ServerSession
+        _ answer: StatusAnswer, to pending: PendingStep, unique: MessageID, on http2: HTTP2ServerSession
     ) throws(HTTP2Error) -> Bool {
         pending.id.write(into: &id)
         if hasUniqueID { unique.lowercased.write(into: &uniqueID) }

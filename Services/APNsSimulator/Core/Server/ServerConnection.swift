@@ -128,7 +128,7 @@ final class ServerConnection {
         if let window = activeFaults.window { settings.initialWindowSize = window }
         if scenario?.entrance == .noALPN { return end() }
         // nil also if clients are not asked for one.
-        let certificate = tls.peerCertificate.map { ClientCertificate($0) }
+        let certificate = tls.peerCertificate.map { ProviderCertificate($0) }
         if let certificate { settings.maxConcurrentStreams = Int(present(certificate)) }
         http2 = try HTTP2ServerSession(settings: settings)
         activeFaults.isFrozen = activeFaults.freezesWhenEstablished
@@ -249,7 +249,7 @@ final class ServerConnection {
 /// Clients that show a certificate instead of provider tokens (Apple: Establishing a certificate-based connection to APNs).
 extension ServerConnection {
     /// - Returns: The streams to announce: a client with a good certificate need not prove anything more.
-    func present(_ certificate: ClientCertificate) -> UInt32 {
+    func present(_ certificate: ProviderCertificate) -> UInt32 {
         check.present(certificate)
         _ = gate.answered(status: nil, isAuthenticated: check.authority.isAuthenticated)
         return gate.limit
@@ -257,7 +257,7 @@ extension ServerConnection {
 
     /// Refuses the connection as Apple does: not with an answer, but with its end before it began (docs/apns.md, Connections).
     func refuseEnvironment() throws(HTTP2Error) {
-        try http2?.goAway(lastStream: 0, code: .noError, debug: Answer(.badCertificateEnvironment).body ?? [])
+        try http2?.goAway(lastStream: 0, code: .noError, debug: StatusAnswer(.badCertificateEnvironment).body ?? [])
     }
 }
 
@@ -383,7 +383,7 @@ extension ConnectionScenario.Blow {
     /// The result of the request: a GOAWAY that leaves it unprocessed is its end.
     func forced(on stream: Int32) -> ScriptedAnswer? {
         if case .goAway(let last, _, let debug, _) = effect, let processed = last.resolved(stream), processed < stream {
-            return ScriptedAnswer(.goAway, answer: debug.isEmpty ? .accepted : Answer(status: 503))
+            return ScriptedAnswer(.goAway, answer: debug.isEmpty ? .accepted : StatusAnswer(status: 503))
         }
         return step
     }

@@ -71,7 +71,7 @@ final class ServerLoop {
             runTimers()
         }
         for connection in connections.values {
-            if isLeaving { connection.goAway(lastStream: nil, code: 0, debug: Answer(.shutdown).body ?? []) }
+            if isLeaving { connection.goAway(lastStream: nil, code: 0, debug: StatusAnswer(.shutdown).body ?? []) }
             connection.flush(&scratch)
             close(connection)
         }
@@ -403,7 +403,7 @@ extension ServerLoop {
         // A stream without an answer, or a peer that has vanished, keeps it open.
         guard connection.idleSince == nil else { return close(connection) }
         connection.idleSince = now
-        connection.goAway(lastStream: nil, code: 0, debug: Answer(.idleTimeout).body ?? [])
+        connection.goAway(lastStream: nil, code: 0, debug: StatusAnswer(.idleTimeout).body ?? [])
         connection.flush(&scratch)
         settle(connection)
     }

@@ -25,29 +25,29 @@ struct Arrival {
     let time: Int64
     let token: TokenKey
     let topic: [UInt8]
-    let type: PushType?
+    let type: ServerPushType?
     let id: MessageID?
     let content: PayloadReader.Reading?
     /// What became of a Live Activity.
     let activity: ActivityResult?
     let activityID: String?
 
-    init(_ receipt: Receipt, token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64) {
-        self.init(receipt, token: token, topic: facts.topic, type: facts.type, id: id, content: facts.content, now: now)
+    init(_ result: DeviceResult, token: TokenKey, _ facts: PushFacts, id: MessageID, now: Int64) {
+        self.init(result, token: token, topic: facts.topic, type: facts.type, id: id, content: facts.content, now: now)
     }
 
-    init(_ receipt: Receipt, token: TokenKey, _ entry: Inbox.Entry, now: Int64) {
+    init(_ result: DeviceResult, token: TokenKey, _ entry: Inbox.Entry, now: Int64) {
         let id = entry.target.channelID == nil ? entry.id : nil
-        self.init(receipt, token: token, topic: entry.topic, type: entry.type, id: id, content: entry.content, now: now)
+        self.init(result, token: token, topic: entry.topic, type: entry.type, id: id, content: entry.content, now: now)
     }
 
     init(
-        _ receipt: Receipt, token: TokenKey, topic: [UInt8] = [], type: PushType? = nil, id: MessageID? = nil,
+        _ result: DeviceResult, token: TokenKey, topic: [UInt8] = [], type: ServerPushType? = nil, id: MessageID? = nil,
         content: PayloadReader.Reading? = nil, now: Int64
     ) {
-        reception = receipt.reception
-        activity = receipt.activity
-        activityID = receipt.activityID
+        reception = result.reception
+        activity = result.activity
+        activityID = result.activityID
         time = now
         self.token = token
         self.topic = topic

@@ -65,7 +65,7 @@ struct TokenRecord {
 
     var installation: Installation?
     /// The purpose of a token that belongs to a device beside the device's own.
-    var purpose: ActivityToken?
+    var purpose: ActivityTokenUse?
     var script: AnswerScript?
 
     var isEmpty: Bool { installation == nil && purpose == nil && script == nil }
@@ -73,18 +73,18 @@ struct TokenRecord {
 
 extension TokenRecord.Installation {
     /// The answer by the state of this device alone.
-    mutating func answer(to environment: SimulatorEnvironment, topic: [UInt8], now: Int64) -> Answer {
-        guard environment == self.environment else { return Answer(.badDeviceToken) }
+    mutating func answer(to environment: SimulatorEnvironment, topic: [UInt8], now: Int64) -> StatusAnswer {
+        guard environment == self.environment else { return StatusAnswer(.badDeviceToken) }
         switch state {
         case .installed: break
         case .uninstalled where pushesUntilGone > 0:
             pushesUntilGone -= 1
             return .accepted
-        case .uninstalled(let since): return Answer(.unregistered, timestamp: since)
-        case .expired(let since): return Answer(.expiredToken, timestamp: since)
+        case .uninstalled(let since): return StatusAnswer(.unregistered, timestamp: since)
+        case .expired(let since): return StatusAnswer(.expiredToken, timestamp: since)
         }
-        if let topics, !topics.contains(topic) { return Answer(.deviceTokenNotForTopic) }
-        return throttle?.admits(now) ?? true ? .accepted : Answer(.tooManyRequests)
+        if let topics, !topics.contains(topic) { return StatusAnswer(.deviceTokenNotForTopic) }
+        return throttle?.admits(now) ?? true ? .accepted : StatusAnswer(.tooManyRequests)
     }
 }
 

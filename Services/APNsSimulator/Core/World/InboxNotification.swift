@@ -8,7 +8,7 @@ package struct InboxNotification: Sendable, Equatable {
     /// nil where the sender named none.
     package let pushType: String?
     package let collapseID: String?
-    package let content: NotificationContent
+    package let content: DeviceContent
     /// Until when APNs would have kept it for a device that is off, UNIX milliseconds; nil if it would not.
     package let expiresAt: Int64?
     /// The broadcast channel that a Live Activity's state came from.
@@ -26,7 +26,7 @@ struct Inbox {
         let receivedAt: Int64
         let id: MessageID
         let topic: [UInt8]
-        let type: PushType?
+        let type: ServerPushType?
         let collapseID: [UInt8]?
         let content: PayloadReader.Reading
         var target = PushTarget.device

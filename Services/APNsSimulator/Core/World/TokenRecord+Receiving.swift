@@ -8,7 +8,7 @@ struct StoredPush {
     fileprivate func takesPlace(of earlier: StoredPush, _ reading: Readings.Stored) -> Bool {
         switch reading {
         case .topic: earlier.entry.topic == entry.topic
-        case .app: PushType.bundleID(of: earlier.entry.topic) == PushType.bundleID(of: entry.topic)
+        case .app: ServerPushType.bundleID(of: earlier.entry.topic) == ServerPushType.bundleID(of: entry.topic)
         case .collapseID:
             entry.collapseID != nil && earlier.entry.collapseID == entry.collapseID && earlier.entry.topic == entry.topic
         }
@@ -18,12 +18,12 @@ struct StoredPush {
 extension TokenRecord {
     /// A broadcast. Changed in place: a copy of an inbox under the world's lock would delay all other threads.
     /// - Parameter keeps: The channel keeps it for devices that are off.
-    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, rules: WorldRules, now: Int64) -> [Receipt] {
+    mutating func receive(_ entry: Inbox.Entry, keeps: Bool, rules: WorldRules, now: Int64) -> [DeviceResult] {
         guard installation?.state.hasApp == true, let channelID = entry.target.channelID else { return [] }
         guard installation?.isOnline == true else {
             installation?.missed += 1
             installation?.awaited.insert(channelID)
-            return [Receipt(keeps ? .stored : .dropped)]
+            return [DeviceResult(keeps ? .stored : .dropped)]
         }
         return installation?.playBroadcast(entry, onlyUnseen: false, rules: rules, now: now) ?? []
     }
@@ -35,10 +35,10 @@ extension TokenRecord.Installation {
 
     /// How a device treats an accepted push. A background push never shows, and one with an alert is dropped without a word (docs/apns.md,
     /// Devices).
-    mutating func receive(_ facts: PushFacts, for target: PushTarget, id: MessageID, rules: WorldRules, now: Int64) -> Receipt {
+    mutating func receive(_ facts: PushFacts, for target: PushTarget, id: MessageID, rules: WorldRules, now: Int64) -> DeviceResult {
         accepted += 1
-        guard state.hasApp, target != .device || state == .installed else { return Receipt(.dropped) }
-        guard let reading = facts.content, let content = reading.content else { return Receipt(.silent) }
+        guard state.hasApp, target != .device || state == .installed else { return DeviceResult(.dropped) }
+        guard let reading = facts.content, let content = reading.content else { return DeviceResult(.silent) }
         let latest = now + Self.longestStorage
         let expiresAt: Int64? =
             switch facts.expiration {
@@ -60,33 +60,33 @@ extension TokenRecord.Installation {
         guard isOnline else {
             return store(StoredPush(entry: entry, isSilent: isSilent, expiresAt: expiresAt ?? 0), rules.readings.stored, now: now)
         }
-        return isSilent ? Receipt(.silent) : show(entry, rules: rules, now: now)
+        return isSilent ? DeviceResult(.silent) : show(entry, rules: rules, now: now)
     }
 
-    private mutating func store(_ push: StoredPush, _ reading: Readings.Stored, now: Int64) -> Receipt {
-        guard push.expiresAt > now else { return Receipt(.dropped) }
+    private mutating func store(_ push: StoredPush, _ reading: Readings.Stored, now: Int64) -> DeviceResult {
+        guard push.expiresAt > now else { return DeviceResult(.dropped) }
         stored.removeAll { push.takesPlace(of: $0, reading) }
         if stored.count == Inbox.maximumEntries { stored.removeFirst() }
         stored.append(push)
-        return Receipt(.stored)
+        return DeviceResult(.stored)
     }
 
-    private mutating func show(_ entry: Inbox.Entry, rules: WorldRules, now: Int64) -> Receipt {
-        guard let content = entry.content.content else { return Receipt(.silent) }
+    private mutating func show(_ entry: Inbox.Entry, rules: WorldRules, now: Int64) -> DeviceResult {
+        guard let content = entry.content.content else { return DeviceResult(.silent) }
         if entry.target != .device || (entry.type == .liveactivity && content.activity != nil) {
             return play(entry, rules: rules, now: now)
         }
         if let badge = content.badge { self.badge = badge == 0 ? nil : badge }
         inbox.show(entry)
-        return Receipt(.shown)
+        return DeviceResult(.shown)
     }
 
     /// The waiting pushes, once the device is online again.
-    mutating func takeStored(rules: WorldRules, now: Int64) -> [(push: StoredPush, receipt: Receipt)] {
+    mutating func takeStored(rules: WorldRules, now: Int64) -> [(push: StoredPush, result: DeviceResult)] {
         defer { stored = [] }
         return stored.map { push in
-            if push.expiresAt <= now { return (push, Receipt(.expired)) }
-            return (push, push.isSilent ? Receipt(.silent) : show(push.entry, rules: rules, now: now))
+            if push.expiresAt <= now { return (push, DeviceResult(.expired)) }
+            return (push, push.isSilent ? DeviceResult(.silent) : show(push.entry, rules: rules, now: now))
         }
     }
 

@@ -55,13 +55,13 @@ extension World.Deed {
 
 extension World.State {
     mutating func noteDevice(_ token: TokenKey, now: Int64) {
-        arrivals.append(Arrival(Receipt(.device), token: token, now: now))
+        arrivals.append(Arrival(DeviceResult(.device), token: token, now: now))
     }
 
     /// Delivers the pushes that waited for the device, and the newest that its channels keep.
     mutating func deliverStored(to token: TokenKey, now: Int64) {
         guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
-        for (push, receipt) in device.takeStored(rules: rules, now: now) { note(receipt, token, push.entry, now: now) }
+        for (push, result) in device.takeStored(rules: rules, now: now) { note(result, token, push.entry, now: now) }
         records[token]?.installation = device
         deliverKept(to: token, now: now)
         // A start that waited has begun an activity.
@@ -73,18 +73,18 @@ extension World.State {
         guard var device = records[token]?.installation, device.state.hasApp, device.isOnline else { return }
         for entry in broadcast.stored(for: device.following, in: device.environment, now: now) {
             guard let channelID = entry.target.channelID else { continue }
-            let receipts = device.playBroadcast(entry, onlyUnseen: true, rules: rules, now: now).filter { $0.reception == .shown }
-            for receipt in receipts { note(receipt, token, entry, now: now) }
-            broadcast.noteReceptions(Int64(receipts.count), of: channelID, in: device.environment)
-            if !receipts.isEmpty, device.awaited.contains(channelID) { device.missed -= 1 }
+            let results = device.playBroadcast(entry, onlyUnseen: true, rules: rules, now: now).filter { $0.reception == .shown }
+            for result in results { note(result, token, entry, now: now) }
+            broadcast.noteReceptions(Int64(results.count), of: channelID, in: device.environment)
+            if !results.isEmpty, device.awaited.contains(channelID) { device.missed -= 1 }
         }
         device.awaited = []
         records[token]?.installation = device
     }
 
-    private mutating func note(_ receipt: Receipt, _ token: TokenKey, _ entry: Inbox.Entry, now: Int64) {
-        if receipt.reception == .shown { counters.shown += 1 }
-        arrivals.append(Arrival(receipt, token: token, entry, now: now))
+    private mutating func note(_ result: DeviceResult, _ token: TokenKey, _ entry: Inbox.Entry, now: Int64) {
+        if result.reception == .shown { counters.shown += 1 }
+        arrivals.append(Arrival(result, token: token, entry, now: now))
     }
 
     mutating func removeApp(from token: TokenKey, since: Int64, pushesUntilGone: Int) {

@@ -189,10 +189,10 @@ extension World {
     ) -> (step: ScriptedAnswer, sequence: Int64) {
         var satisfied: [Waiter] = []
         let settled = state.withLock { state in
-            var (step, receipt) = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
+            var (step, result) = Self.decide(facts, id: id, refusal, origin, now, unknownDevices, &state)
             step.delay += origin.delay
-            state.counters.note(step, isShown: receipt?.reception == .shown)
-            let sequence = state.journal.append(JournalRecord(facts, id: id, step, receipt, origin, now))
+            state.counters.note(step, isShown: result?.reception == .shown)
+            let sequence = state.journal.append(JournalRecord(facts, id: id, step, result, origin, now))
             if !state.waiters.isEmpty { satisfied = state.takeSatisfiedWaiters(now: now) }
             return (step, sequence)
         }
@@ -243,7 +243,7 @@ extension World {
     private static func decide(
         _ facts: PushFacts, id: MessageID, _ refusal: RejectionReason?, _ origin: RequestOrigin, _ now: Int64,
         _ unknownDevices: UnknownDevices, _ state: inout State
-    ) -> (step: ScriptedAnswer, receipt: Receipt?) {
+    ) -> (step: ScriptedAnswer, result: DeviceResult?) {
         if origin.isSilent { return (.silence, nil) }
         if origin.forced == nil {
             if let overload = state.overload(now) { return (overload, nil) }
@@ -258,7 +258,7 @@ extension World {
             ?? ScriptedAnswer(
                 .answer,
                 answer: state.answer(at: index, facts, origin, now: now)
-                    ?? (unknownDevices == .accept ? .accepted : Answer(.badDeviceToken)))
+                    ?? (unknownDevices == .accept ? .accepted : StatusAnswer(.badDeviceToken)))
         guard step.action == .answer, step.answer.isAccepted else { return (step, nil) }
         return (step, state.receive(at: index, token, facts, id: id, now: now))
     }

@@ -57,15 +57,16 @@ struct ChannelCommandService: Service {
                 logger.warning(
                     "A command for a broadcast channel waits",
                     metadata: [
-                        LogKey.app: "\(command.app)", LogKey.environment: "\(command.environment.rawValue)", LogKey.reason: "\(reason)",
+                        DispatcherLogKey.app: "\(command.app)", DispatcherLogKey.environment: "\(command.environment.rawValue)",
+                        DispatcherLogKey.reason: "\(reason)",
                     ])
                 outgoing = waiting(command, because: reason)
             }
-            if await publish(outgoing) { consumer.acknowledge([message.receipt]) } else { consumer.giveBack([message.receipt]) }
+            if await publish(outgoing) { consumer.acknowledge([message.deliveryTag]) } else { consumer.giveBack([message.deliveryTag]) }
         } catch {
             metrics.countUndecodableCommand()
-            logger.error("A message is no command for a channel and was dead-lettered", metadata: [LogKey.detail: "\(error)"])
-            consumer.discard([message.receipt])
+            logger.error("A message is no command for a channel and was dead-lettered", metadata: [DispatcherLogKey.detail: "\(error)"])
+            consumer.discard([message.deliveryTag])
         }
     }
 
@@ -137,10 +138,11 @@ struct ChannelCommandService: Service {
 
     private func log(_ answer: ChannelAnswer) {
         var metadata: Logger.Metadata = [
-            LogKey.command: "\(answer.command)", LogKey.app: "\(answer.app)", LogKey.environment: "\(answer.environment.rawValue)",
-            LogKey.operation: "\(answer.operation.rawValue)", LogKey.result: "\(answer.result.rawValue)",
+            DispatcherLogKey.command: "\(answer.command)", DispatcherLogKey.app: "\(answer.app)",
+            DispatcherLogKey.environment: "\(answer.environment.rawValue)",
+            DispatcherLogKey.operation: "\(answer.operation.rawValue)", DispatcherLogKey.result: "\(answer.result.rawValue)",
         ]
-        if let reason = answer.reason { metadata[LogKey.reason] = "\(reason)" }
+        if let reason = answer.reason { metadata[DispatcherLogKey.reason] = "\(reason)" }
         logger.log(
             level: answer.result == .done ? .info : .warning, "A command for a broadcast channel has its answer", metadata: metadata)
     }

@@ -88,7 +88,7 @@ struct ControlFollower {
                 effects.actions.append(.note(.unreadableControlMessage(detail: error.description)))
             }
         }
-        effects.actions.append(.acknowledgeControl(messages.map(\.receipt)))
+        effects.actions.append(.acknowledgeControl(messages.map(\.deliveryTag)))
         return change
     }
 

@@ -108,7 +108,7 @@ final class CredentialKeeper: Sendable {
                 for pool in new { prove(pool) }
                 adopt(plan)
                 counted(true)
-                logger.notice(done, metadata: [LogKey.count: "\(plan.pools.count)", LogKey.new: "\(new.count)"])
+                logger.notice(done, metadata: [DispatcherLogKey.count: "\(plan.pools.count)", DispatcherLogKey.new: "\(new.count)"])
                 file.files.warn(logger)
                 warnOfValidity(plan)
             } catch {
@@ -122,7 +122,7 @@ final class CredentialKeeper: Sendable {
     private func refuse(_ why: String, _ files: CredentialFiles) {
         note(.refused(why), files)
         counted(false)
-        logger.error("Changed credentials cannot be used; those read before stay in use", metadata: [LogKey.detail: "\(why)"])
+        logger.error("Changed credentials cannot be used; those read before stay in use", metadata: [DispatcherLogKey.detail: "\(why)"])
     }
 
     private func note(_ standing: Standing, _ files: CredentialFiles) {
@@ -151,8 +151,8 @@ final class CredentialKeeper: Sendable {
             logger.warning(
                 isEarly ? "A certificate is not valid yet" : "A certificate ends soon, or has ended",
                 metadata: [
-                    LogKey.credential: "\(pool.credential.name)", LogKey.environment: "\(pool.environment.rawValue)",
-                    LogKey.days: "\(((isEarly ? notBefore : notAfter) - now) / 86_400)",
+                    DispatcherLogKey.credential: "\(pool.credential.name)", DispatcherLogKey.environment: "\(pool.environment.rawValue)",
+                    DispatcherLogKey.days: "\(((isEarly ? notBefore : notAfter) - now) / 86_400)",
                 ])
         }
     }

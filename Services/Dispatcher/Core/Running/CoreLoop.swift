@@ -164,10 +164,10 @@ final class CoreLoop: Sendable {
             peers.markers.reconnect(because: reason)
             peers.control.readAnew(because: reason, leavingNode: leavingNode)
         case .reconnectPublisher(let reason): peers.publisher.reconnect(because: reason, at: peers.control.peer)
-        case .acknowledge(let lane, let receipts): peers.jobs[lane]?.acknowledge(receipts)
-        case .giveBack(let lane, let receipts): peers.jobs[lane]?.giveBack(receipts)
-        case .discard(let lane, let receipts): peers.jobs[lane]?.discard(receipts)
-        case .acknowledgeControl(let receipts): peers.control.acknowledge(receipts)
+        case .acknowledge(let lane, let deliveryTags): peers.jobs[lane]?.acknowledge(deliveryTags)
+        case .giveBack(let lane, let deliveryTags): peers.jobs[lane]?.giveBack(deliveryTags)
+        case .discard(let lane, let deliveryTags): peers.jobs[lane]?.discard(deliveryTags)
+        case .acknowledgeControl(let deliveryTags): peers.control.acknowledge(deliveryTags)
         case .startTaking: isTakingDue.store(true, ordering: .relaxed)
         case .stopTaking:
             for jobs in peers.jobs.values { jobs.stopTaking() }

@@ -73,7 +73,7 @@ package struct CoreRun {
                             tag: 1, queue: message.routingKey, routingKey: message.routingKey,
                             properties: RabbitMQProperties(encoded: [0, 0]), body: message.body)
                     ]))
-            case .acknowledge(_, let receipts): acknowledged += receipts.count
+            case .acknowledge(_, let deliveryTags): acknowledged += deliveryTags.count
             // None of these follows a job whose deliveries all arrive.
             case .reconnectControl, .reconnectPublisher, .giveBack, .discard, .acknowledgeControl, .startTaking, .stopTaking, .retirePools,
                 .shutDownPools, .note:

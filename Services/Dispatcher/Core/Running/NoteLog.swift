@@ -16,55 +16,71 @@ struct NoteLog: Sendable {
                 "A message is no job and was dead-lettered",
                 metadata: .traced(
                     traceparent,
-                    [LogKey.reason: "\(reason)", LogKey.detail: "\(detail)", LogKey.messageID: "\(messageID.map(\.description) ?? "none")"])
+                    [
+                        DispatcherLogKey.reason: "\(reason)", DispatcherLogKey.detail: "\(detail)",
+                        DispatcherLogKey.messageID: "\(messageID.map(\.description) ?? "none")",
+                    ])
             )
         case .noCredential(let app, let environment, let notification, let traceparent):
             logger.debug(
                 "No credential serves this app: its deliveries wait",
                 metadata: .traced(
                     traceparent,
-                    [LogKey.app: "\(app)", LogKey.environment: "\(environment.rawValue)", LogKey.notification: "\(notification)"]))
+                    [
+                        DispatcherLogKey.app: "\(app)", DispatcherLogKey.environment: "\(environment.rawValue)",
+                        DispatcherLogKey.notification: "\(notification)",
+                    ]))
         case .deadLettered(let notification, let reason, let deliveries, let traceparent):
             logger.debug(
                 "Deliveries were given up and dead-lettered",
                 metadata: .traced(
                     traceparent,
-                    [LogKey.notification: "\(notification)", LogKey.reason: "\(reason)", LogKey.deliveries: "\(deliveries)"]))
+                    [
+                        DispatcherLogKey.notification: "\(notification)", DispatcherLogKey.reason: "\(reason)",
+                        DispatcherLogKey.deliveries: "\(deliveries)",
+                    ]))
         case .unreadableControlMessage(let detail):
-            logger.error("An entry of the control stream cannot be read and was passed over", metadata: [LogKey.detail: "\(detail)"])
+            logger.error(
+                "An entry of the control stream cannot be read and was passed over", metadata: [DispatcherLogKey.detail: "\(detail)"])
         case .controlCaughtUp(let holds):
-            logger.info("The control stream is read to its end", metadata: holds > 0 ? [LogKey.holds: "\(holds)"] : [:])
+            logger.info("The control stream is read to its end", metadata: holds > 0 ? [DispatcherLogKey.holds: "\(holds)"] : [:])
         case .holdInForce(let id, let app, let lane):
             logger.notice(
                 "A hold is in force",
-                metadata: [LogKey.hold: "\(id)", LogKey.app: "\(app?.text ?? "all")", LogKey.lane: "\(lane?.rawValue ?? "all")"])
-        case .holdOver(let id): logger.notice("A hold is over", metadata: [LogKey.hold: "\(id)"])
+                metadata: [
+                    DispatcherLogKey.hold: "\(id)", DispatcherLogKey.app: "\(app?.text ?? "all")",
+                    DispatcherLogKey.lane: "\(lane?.rawValue ?? "all")",
+                ])
+        case .holdOver(let id): logger.notice("A hold is over", metadata: [DispatcherLogKey.hold: "\(id)"])
         case .controlUncertain(let reason):
-            logger.warning("Nothing is sent until the control stream is read to its end again", metadata: [LogKey.reason: "\(reason)"])
+            logger.warning(
+                "Nothing is sent until the control stream is read to its end again", metadata: [DispatcherLogKey.reason: "\(reason)"])
         case .publishFailed(let messages, let reason):
             logger.warning(
                 "The broker did not take messages: outcomes and retries are published again",
-                metadata: [LogKey.count: "\(messages)", LogKey.reason: "\(reason)"])
+                metadata: [DispatcherLogKey.count: "\(messages)", DispatcherLogKey.reason: "\(reason)"])
         case .givenUp(let messages, let reason):
             logger.error(
-                "Messages are given up: no queue takes them", metadata: [LogKey.count: "\(messages)", LogKey.reason: "\(reason)"])
+                "Messages are given up: no queue takes them",
+                metadata: [DispatcherLogKey.count: "\(messages)", DispatcherLogKey.reason: "\(reason)"])
         case .outcomesRefused:
             logger.warning("Nothing is sent until the broker takes outcomes again: a queue that is bound to them is full, or none is bound")
         case .outcomesTaken(let milliseconds):
-            logger.notice("The broker takes outcomes again", metadata: [LogKey.outage: "\(milliseconds)"])
+            logger.notice("The broker takes outcomes again", metadata: [DispatcherLogKey.outage: "\(milliseconds)"])
         case .jobsForgotten(let count):
-            logger.warning("The broker delivers unsettled jobs anew", metadata: [LogKey.count: "\(count)"])
+            logger.warning("The broker delivers unsettled jobs anew", metadata: [DispatcherLogKey.count: "\(count)"])
         }
     }
 
     func write(_ event: APNsPoolEvent, credential: String, environment: String, service: APNsService) {
         var metadata: Logger.Metadata = [
-            LogKey.credential: "\(credential)", LogKey.environment: "\(environment)", LogKey.api: "\(service.rawValue)",
+            DispatcherLogKey.credential: "\(credential)", DispatcherLogKey.environment: "\(environment)",
+            DispatcherLogKey.api: "\(service.rawValue)",
         ]
         func line(_ level: Logger.Level, _ text: Logger.Message, address: String? = nil, reason: String? = nil, state: String? = nil) {
-            if let address { metadata[LogKey.address] = "\(address)" }
-            if let reason { metadata[LogKey.reason] = "\(reason)" }
-            if let state { metadata[LogKey.state] = "\(state)" }
+            if let address { metadata[DispatcherLogKey.address] = "\(address)" }
+            if let reason { metadata[DispatcherLogKey.reason] = "\(reason)" }
+            if let state { metadata[DispatcherLogKey.state] = "\(state)" }
             logger.log(level: level, text, metadata: metadata)
         }
         switch event {
@@ -84,15 +100,15 @@ struct NoteLog: Sendable {
 
     /// Logs APNs' answer to the request that proves a credential.
     func write(_ proof: APNsFinishedBatch, credential: String, environment: String) {
-        var metadata: Logger.Metadata = [LogKey.credential: "\(credential)", LogKey.environment: "\(environment)"]
+        var metadata: Logger.Metadata = [DispatcherLogKey.credential: "\(credential)", DispatcherLogKey.environment: "\(environment)"]
         for answer in proof.answers {
             switch CredentialProof.finding(answer.result) {
             case .proven: logger.info("APNs knows a credential", metadata: metadata)
             case .wrongTopic(let reason):
-                metadata[LogKey.reason] = "\(reason)"
+                metadata[DispatcherLogKey.reason] = "\(reason)"
                 logger.warning("APNs knows a credential, but does not want its probe_topic", metadata: metadata)
             case .refused(let reason):
-                metadata[LogKey.reason] = "\(reason)"
+                metadata[DispatcherLogKey.reason] = "\(reason)"
                 logger.error("APNs refuses a credential", metadata: metadata)
             case .open: logger.warning("A credential could not be proven yet", metadata: metadata)
             }

@@ -15,28 +15,28 @@ struct Scheduler {
 
     /// Jobs of one lane and app.
     struct Portion {
-        let line: JobLine
+        let appLane: AppLaneIndex
         let messages: [ReceivedMessage]
     }
 
     /// The waiting jobs of one lane.
     private struct Waiting {
         /// The lines of waiting messages, by the app's number.
-        private var lines: [FIFO<ReceivedMessage>] = []
+        private var queues: [FIFO<ReceivedMessage>] = []
         /// Apps with waiting jobs; the first one has its turn.
         private(set) var turns = FIFO<ControlState.AppIndex>()
         private(set) var count = 0
 
         func count(of app: ControlState.AppIndex) -> Int {
             let place = app.place
-            return place < lines.count ? lines[place].count : 0
+            return place < queues.count ? queues[place].count : 0
         }
 
         mutating func append(_ message: ReceivedMessage, of app: ControlState.AppIndex) {
             let place = app.place
-            while lines.count <= place { lines.append(FIFO()) }
-            if lines[place].isEmpty { turns.append(app) }
-            lines[place].append(message)
+            while queues.count <= place { queues.append(FIFO()) }
+            if queues[place].isEmpty { turns.append(app) }
+            queues[place].append(message)
             count += 1
         }
 
@@ -48,13 +48,13 @@ struct Scheduler {
             let place = app.place
             var portion: [ReceivedMessage] = []
             var left = bytes
-            while let next = lines[place].first, portion.isEmpty || (next.body.count <= left && portion.count < jobs) {
-                _ = lines[place].popFirst()
+            while let next = queues[place].first, portion.isEmpty || (next.body.count <= left && portion.count < jobs) {
+                _ = queues[place].popFirst()
                 portion.append(next)
                 left -= next.body.count
             }
             count -= portion.count
-            if !lines[place].isEmpty { turns.append(app) }
+            if !queues[place].isEmpty { turns.append(app) }
             return portion
         }
     }
@@ -64,7 +64,7 @@ struct Scheduler {
     private var waiting = Lanes(Waiting())
     /// The next portion is of `bulk`, if a job of it may begin.
     private var isTurnOfBulk = false
-    private var slow: Set<JobLine> = []
+    private var slow: Set<AppLaneIndex> = []
 
     init(rules: CoreRules) {
         self.rules = rules
@@ -89,7 +89,7 @@ struct Scheduler {
     func hasWork(_ work: WorkLoad) -> Bool {
         Lane.allCases.contains { lane in
             let turns = waiting[lane].turns
-            return (0..<turns.count).contains { mayBegin(JobLine(lane: lane, app: turns[$0]), work) }
+            return (0..<turns.count).contains { mayBegin(AppLaneIndex(lane: lane, app: turns[$0]), work) }
         }
     }
 
@@ -100,11 +100,11 @@ struct Scheduler {
         for lane in isTurnOfBulk ? [Lane.now, .bulk, .soon] : [.now, .soon, .bulk] {
             for _ in 0..<waiting[lane].turns.count {
                 guard let app = waiting[lane].turns.first else { break }
-                let line = JobLine(lane: lane, app: app)
-                if mayBegin(line, work) {
-                    let room = room(line, work)
+                let appLane = AppLaneIndex(lane: lane, app: app)
+                if mayBegin(appLane, work) {
+                    let room = room(appLane, work)
                     let bytes = min(Self.portionSize, room.deliveries * Self.deliverySize)
-                    return Portion(line: line, messages: waiting[lane].takeTurn(bytes: bytes, jobs: room.jobs))
+                    return Portion(appLane: appLane, messages: waiting[lane].takeTurn(bytes: bytes, jobs: room.jobs))
                 }
                 waiting[lane].passTurn()
             }
@@ -113,41 +113,41 @@ struct Scheduler {
     }
 
     /// How much of an app may begin now. Each begun job is one less that is free and one more that the app has, hence the half.
-    private func room(_ line: JobLine, _ work: WorkLoad) -> WorkLoad.Amount {
-        let (all, own) = (work[line.lane], work[line])
-        let jobs = (rules.prefetch[line.lane] ?? 1) - all.jobs - own.jobs
-        let deliveries = (rules.deliveries[line.lane] ?? 1) - all.deliveries - own.deliveries
+    private func room(_ appLane: AppLaneIndex, _ work: WorkLoad) -> WorkLoad.Amount {
+        let (all, own) = (work[appLane.lane], work[appLane])
+        let jobs = (rules.prefetch[appLane.lane] ?? 1) - all.jobs - own.jobs
+        let deliveries = (rules.deliveries[appLane.lane] ?? 1) - all.deliveries - own.deliveries
         return WorkLoad.Amount(jobs: (jobs + 1) / 2, deliveries: (deliveries + 1) / 2)
     }
 
-    private func mayBegin(_ line: JobLine, _ work: WorkLoad) -> Bool {
-        let room = room(line, work)
-        return room.jobs > 0 && room.deliveries > 0 || isSlow(line)
+    private func mayBegin(_ appLane: AppLaneIndex, _ work: WorkLoad) -> Bool {
+        let room = room(appLane, work)
+        return room.jobs > 0 && room.deliveries > 0 || isSlow(appLane)
     }
 
     // MARK: Slow apps
 
     /// The app's newcomers wait in a delayed queue.
-    func isSlow(_ line: JobLine) -> Bool { !slow.isEmpty && slow.contains(line) }
+    func isSlow(_ appLane: AppLaneIndex) -> Bool { !slow.isEmpty && slow.contains(appLane) }
 
     /// Finds the apps whose pool is slow and that hold more of a lane's prefetch than is left for the others.
     mutating func findSlow(_ jobs: some Sequence<JobInProgress>, _ work: WorkLoad, at now: Int64) {
-        var old: [JobLine: Int] = [:]
+        var old: [AppLaneIndex: Int] = [:]
         // A job that waits here for the control stream or for room for outcomes says nothing of its pool.
         for job in jobs where !job.isStale && job.waiting.isEmpty && now - job.handedOverAt >= rules.slowAfter {
-            old[job.line, default: 0] += 1
+            old[job.appLane, default: 0] += 1
         }
         slow = Set(
-            old.lazy.filter { [self] line, count in
-                let held = work[line].jobs + waiting[line.lane].count(of: line.app)
-                let left = (rules.prefetch[line.lane] ?? 1) - work[line.lane].jobs - waiting[line.lane].count
-                return count * 2 >= work[line].jobs && held > left
+            old.lazy.filter { [self] appLane, count in
+                let held = work[appLane].jobs + waiting[appLane.lane].count(of: appLane.app)
+                let left = (rules.prefetch[appLane.lane] ?? 1) - work[appLane.lane].jobs - waiting[appLane.lane].count
+                return count * 2 >= work[appLane].jobs && held > left
             }.map(\.key))
     }
 }
 
 /// The jobs of one app in one lane.
-struct JobLine: Hashable {
+struct AppLaneIndex: Hashable {
     let lane: Lane
     let app: ControlState.AppIndex
 }
@@ -169,21 +169,21 @@ struct WorkLoad {
     private var apps = Lanes([Amount]())
 
     subscript(_ lane: Lane) -> Amount { lanes[lane] }
-    subscript(_ line: JobLine) -> Amount {
-        let apps = apps[line.lane]
-        let place = line.app.place
+    subscript(_ appLane: AppLaneIndex) -> Amount {
+        let apps = apps[appLane.lane]
+        let place = appLane.app.place
         return place < apps.count ? apps[place] : Amount()
     }
 
-    mutating func began(_ line: JobLine, deliveries: Int) { change(line, jobs: 1, deliveries: deliveries) }
+    mutating func began(_ appLane: AppLaneIndex, deliveries: Int) { change(appLane, jobs: 1, deliveries: deliveries) }
 
-    mutating func settled(_ line: JobLine, deliveries: Int) { change(line, jobs: -1, deliveries: -deliveries) }
+    mutating func settled(_ appLane: AppLaneIndex, deliveries: Int) { change(appLane, jobs: -1, deliveries: -deliveries) }
 
-    private mutating func change(_ line: JobLine, jobs: Int, deliveries: Int) {
-        let place = line.app.place
-        while apps[line.lane].count <= place { apps[line.lane].append(Amount()) }
-        lanes[line.lane].add(jobs: jobs, deliveries: deliveries)
-        apps[line.lane][place].add(jobs: jobs, deliveries: deliveries)
+    private mutating func change(_ appLane: AppLaneIndex, jobs: Int, deliveries: Int) {
+        let place = appLane.app.place
+        while apps[appLane.lane].count <= place { apps[appLane.lane].append(Amount()) }
+        lanes[appLane.lane].add(jobs: jobs, deliveries: deliveries)
+        apps[appLane.lane][place].add(jobs: jobs, deliveries: deliveries)
     }
 }
 

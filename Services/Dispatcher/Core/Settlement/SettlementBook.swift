@@ -17,7 +17,7 @@ struct SettlementBook {
     private static let latePatience: Int64 = 2_000
 
     private let rules: CoreRules
-    private(set) var ledger = SettlementLedger<Receipt>()
+    private(set) var ledger = SettlementLedger<DeliveryTag>()
     /// Takes each lane's retries back if the broker delivers their jobs anew.
     private var withdrawals = Lanes(Withdrawal())
     private var gathered = OutcomeGatherer()
@@ -64,10 +64,10 @@ struct SettlementBook {
 
     // MARK: What jobs owe
 
-    mutating func enter(_ receipt: Receipt, of lane: Lane) -> UInt64 { ledger.enter(receipt, of: lane) }
+    mutating func enter(_ deliveryTag: DeliveryTag, of lane: Lane) -> UInt64 { ledger.enter(deliveryTag, of: lane) }
 
     /// The message is a job.
-    mutating func begin(_ job: UInt64, of line: JobLine, deliveries: Int) { ledger.begin(job, of: line, deliveries: deliveries) }
+    mutating func begin(_ job: UInt64, of appLane: AppLaneIndex, deliveries: Int) { ledger.begin(job, of: appLane, deliveries: deliveries) }
 
     /// Every delivery of the job is decided.
     mutating func finish(_ job: UInt64) { ledger.finish(job) }
@@ -136,9 +136,9 @@ struct SettlementBook {
     }
 
     private mutating func acknowledgeSettled(_ effects: inout CoreEffects) {
-        ledger.takeSettled { lane, receipts in
-            effects.tally.acknowledged += receipts.count
-            effects.actions.append(.acknowledge(lane, receipts))
+        ledger.takeSettled { lane, deliveryTags in
+            effects.tally.acknowledged += deliveryTags.count
+            effects.actions.append(.acknowledge(lane, deliveryTags))
         }
     }
 
@@ -172,7 +172,7 @@ struct SettlementBook {
             case (.unreadable, .failed(.nacked)), (.unreadable, .failed(.unroutable)):
                 // The broker keeps it in its queue until the dead letters have room.
                 for job in message.covers {
-                    if let (lane, receipt) = ledger.takeOut(job) { effects.actions.append(.discard(lane, [receipt])) }
+                    if let (lane, deliveryTag) = ledger.takeOut(job) { effects.actions.append(.discard(lane, [deliveryTag])) }
                 }
             case (let kind, .failed(let reason)):
                 failure = reason

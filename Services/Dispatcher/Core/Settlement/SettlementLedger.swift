@@ -5,17 +5,17 @@ import PushModel
 /// It also knows the work load: jobs that are not settled.
 ///
 /// A job begins with one open part (the work). Each outcome, retry or dead-letter message that covers a part of it adds one, each
-/// confirmation takes one off; at zero, and only there, its receipt is handed out, once. This is promise 1 (docs/promises.md).
-struct SettlementLedger<Receipt> {
+/// confirmation takes one off; at zero, and only there, its tag is handed out, once. This is promise 1 (docs/promises.md).
+struct SettlementLedger<Tag> {
     typealias JobNumber = UInt64
 
     private struct Entry {
-        let receipt: Receipt
+        let tag: Tag
         /// The lane of its queue.
         let lane: Lane
         var owed = 1
         /// Nil: it is not counted in the work load.
-        var line: JobLine?
+        var appLane: AppLaneIndex?
         var deliveries = 0
         /// The job's own work is done.
         var isDecided = false
@@ -24,7 +24,7 @@ struct SettlementLedger<Receipt> {
     private var entries: [JobNumber: Entry] = [:]
     private var lastNumber: JobNumber = 0
     /// Receipts of jobs without open parts, in the order in which they became so.
-    private var settled = Lanes([Receipt]())
+    private var settled = Lanes([Tag]())
     private var settledCount = 0
 
     private(set) var work = WorkLoad()
@@ -33,18 +33,18 @@ struct SettlementLedger<Receipt> {
     func contains(_ job: JobNumber) -> Bool { entries[job] != nil }
     func isOf(_ lane: Lane, _ job: JobNumber) -> Bool { entries[job]?.lane == lane }
 
-    mutating func enter(_ receipt: Receipt, of lane: Lane) -> JobNumber {
+    mutating func enter(_ tag: Tag, of lane: Lane) -> JobNumber {
         lastNumber += 1
-        entries[lastNumber] = Entry(receipt: receipt, lane: lane)
+        entries[lastNumber] = Entry(tag: tag, lane: lane)
         return lastNumber
     }
 
     /// The job was read.
-    mutating func begin(_ job: JobNumber, of line: JobLine, deliveries: Int) {
+    mutating func begin(_ job: JobNumber, of appLane: AppLaneIndex, deliveries: Int) {
         guard let place = entries.index(forKey: job) else { return }
-        entries.values[place].line = line
+        entries.values[place].appLane = appLane
         entries.values[place].deliveries = deliveries
-        work.began(line, deliveries: deliveries)
+        work.began(appLane, deliveries: deliveries)
     }
 
     /// Each look-up hashes, and this runs several times for each job: hence places.
@@ -58,9 +58,9 @@ struct SettlementLedger<Receipt> {
     /// The job no longer counts in the work load.
     private mutating func release(_ place: Place) {
         let entry = entries.values[place]
-        guard let line = entry.line else { return }
-        entries.values[place].line = nil
-        work.settled(line, deliveries: entry.deliveries)
+        guard let appLane = entry.appLane else { return }
+        entries.values[place].appLane = nil
+        work.settled(appLane, deliveries: entry.deliveries)
     }
 
     /// Every delivery of the job is decided.
@@ -89,26 +89,26 @@ struct SettlementLedger<Receipt> {
         entries.values[place].owed -= 1
         guard entries.values[place].owed == 0 else { return }
         let entry = remove(place)
-        settled[entry.lane].append(entry.receipt)
+        settled[entry.lane].append(entry.tag)
         settledCount += 1
     }
 
     /// The job is settled in another way than by an acknowledgement.
-    mutating func takeOut(_ job: JobNumber) -> (lane: Lane, receipt: Receipt)? {
+    mutating func takeOut(_ job: JobNumber) -> (lane: Lane, tag: Tag)? {
         guard let place = entries.index(forKey: job) else { return nil }
         let entry = remove(place)
-        return (entry.lane, entry.receipt)
+        return (entry.lane, entry.tag)
     }
 
-    /// The connection that brought the jobs of a lane was lost: no receipt of it is valid any more, and the broker delivers the jobs anew.
+    /// The connection that brought the jobs of a lane was lost: no tag of it is valid any more, and the broker delivers the jobs anew.
     mutating func forget(_ lane: Lane) {
         for (job, entry) in entries where entry.lane == lane { if let place = entries.index(forKey: job) { _ = remove(place) } }
         settledCount -= settled[lane].count
         settled[lane] = []
     }
 
-    /// - Parameter body: Gets the settled receipts of each lane that has some.
-    mutating func takeSettled(_ body: (Lane, [Receipt]) -> Void) {
+    /// - Parameter body: Gets the settled tags of each lane that has some.
+    mutating func takeSettled(_ body: (Lane, [Tag]) -> Void) {
         guard settledCount > 0 else { return }
         for lane in Lane.allCases where !settled[lane].isEmpty {
             body(lane, settled[lane])

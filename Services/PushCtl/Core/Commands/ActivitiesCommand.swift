@@ -36,7 +36,7 @@ struct ActivitiesCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show one Live Activity.")
         @OptionGroup var connection: ConnectionOptions
         @OptionGroup var output: OutputOptions
-        @OptionGroup var name: ActivityName
+        @OptionGroup var name: ActivityArguments
 
         func run() async throws {
             let activity = try await connection.withClient { client in
@@ -79,7 +79,7 @@ struct ActivitiesCommand: AsyncParsableCommand {
 }
 
 /// Which Live Activity is meant. Another owner may have one of the same id.
-struct ActivityName: ParsableArguments {
+struct ActivityArguments: ParsableArguments {
     @Argument(help: "The app.") var app: String
     @Argument(help: "The activity's id.") var id: String
     @Option(help: "Whose it is.") var user: String?
@@ -95,7 +95,7 @@ struct ActivityName: ParsableArguments {
 /// The common options of an update and an end.
 struct ActivityChangeOptions: ParsableArguments {
     @OptionGroup var state: NewStateOptions
-    @OptionGroup var name: ActivityName
+    @OptionGroup var name: ActivityArguments
 
     /// - Parameter content: Writes further fields of `content`.
     func send(event: String, priority: Int?, _ content: (inout JSONWriter) -> Void) async throws {

@@ -207,7 +207,7 @@ struct DeadLetterReplaySum {
     }
 
     var description: String {
-        let order = ["sent", "fenced", "token_gone", "cancelled", "settled", "expired", "undecided", "forgotten"]
+        let order = ["sent", "fenced", "token_gone", "cancelled", "has_outcome", "expired", "undecided", "forgotten"]
         let parts = order.compactMap { disposition in
             deliveries[disposition].flatMap { $0 > 0 ? "\($0) \(disposition)" : nil }
         }

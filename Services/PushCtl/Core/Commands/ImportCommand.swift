@@ -76,7 +76,7 @@ struct ImportCommand: AsyncParsableCommand {
     }
 
     private func input() throws -> (read: @Sendable () throws -> [UInt8], size: Int?) {
-        let input = try InputFile(file)
+        let input = try CommandInput(file)
         let size = file == "-" ? nil : try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int
         return ({ try input.next() }, size)
     }

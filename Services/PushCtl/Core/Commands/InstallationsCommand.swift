@@ -162,7 +162,7 @@ extension InstallationsCommand {
         private func token() throws -> String {
             let text: String?
             if let tokenFile {
-                text = String(decoding: try InputFile.read(tokenFile), as: UTF8.self)
+                text = String(decoding: try CommandInput.read(tokenFile), as: UTF8.self)
             } else {
                 text = readLine()
             }

@@ -26,7 +26,7 @@ struct SendBatchCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let input = try InputFile(file)
+        let input = try CommandInput(file)
         let lines = BatchLines(firstLine: fromLine) { try input.next() }
         let path = "/v1/apps/\(app.percentEncoded)/notifications/batch"
         let refused = try await connection.withClient { client in

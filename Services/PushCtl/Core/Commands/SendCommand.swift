@@ -71,7 +71,7 @@ struct SendCommand: AsyncParsableCommand {
     private static let maximumListed = 1000
 
     private func request() throws -> (json: [UInt8], isUpload: Bool) {
-        if let file { return (try InputFile.read(file), false) }
+        if let file { return (try CommandInput.read(file), false) }
         let content = try content()
         let (users, installations) = (try Self.lines(of: usersFile), try Self.lines(of: installationsFile))
         var writer = JSONWriter()
@@ -93,7 +93,7 @@ struct SendCommand: AsyncParsableCommand {
     /// The lines of a file that are not empty; nil without a file.
     static func lines(of file: String?) throws -> [String]? {
         guard let file else { return nil }
-        let lines = try InputFile.read(file).withoutByteOrderMark.split(separator: UInt8(ascii: "\n")).map { line in
+        let lines = try CommandInput.read(file).withoutByteOrderMark.split(separator: UInt8(ascii: "\n")).map { line in
             line.last == UInt8(ascii: "\r") ? line.dropLast() : line
         }
         return try lines.filter { !$0.isEmpty }.map { line in
@@ -103,7 +103,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func content() throws -> [UInt8] {
-        if let payload { return try InputFile.read(payload) }
+        if let payload { return try CommandInput.read(payload) }
         var writer = JSONWriter()
         writer.object { payload in
             payload.object("aps") { aps in

@@ -25,7 +25,7 @@ struct ValidateCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let request = try InputFile.read(file)
+        let request = try CommandInput.read(file)
         let answer = try await connection.withClient { client in
             try await client.once(.init(.post, "/v1/apps/\(app.percentEncoded)/notifications/validate", json: request)).accepted()
         }

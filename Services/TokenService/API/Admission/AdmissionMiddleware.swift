@@ -194,13 +194,14 @@ package struct AdmissionMiddleware: Sendable {
 
     /// - Throws: ``APIError`` 403 for other routes, 404 for another installation, 401 if it has expired. Only a sign-out is still taken
     ///   then, because the person may have signed out while the device was offline.
-    private static func check(_ device: DeviceCredential, for route: APIRoute, _ context: APIRequestContext) throws {
+    private static func check(_ device: DeviceCredentialClaims, for route: APIRoute, _ context: APIRequestContext) throws {
         guard route.isForDevices else {
             throw APIError(.forbidden, "a device credential is for registering and signing out its own installation")
         }
         guard context.parameters.get("id").flatMap({ PushID($0) }) == device.installation else { throw APIError.notFound }
         let left = device.expiresAt - UnixTime.milliseconds()
-        let isGood = route == .logOut ? left > -DeviceCredential.signOutPatience : left > 0 && left <= DeviceCredential.longestLife
+        let isGood =
+            route == .logOut ? left > -DeviceCredentialClaims.signOutPatience : left > 0 && left <= DeviceCredentialClaims.longestLife
         guard isGood else { throw APIError.credentialExpired }
     }
 
@@ -217,7 +218,7 @@ extension Caller {
     private static let requestsOfDevice = 10
 
     /// Another app may have an installation of the same id. It is another caller, with a rate and a share of its own.
-    init(_ device: DeviceCredential) {
+    init(_ device: DeviceCredentialClaims) {
         self.init(
             keyID: "device \(device.app) \(device.installation)", app: device.app, scopes: [], requestsPerSecond: Self.requestsOfDevice,
             device: device)

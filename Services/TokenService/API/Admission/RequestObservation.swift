@@ -70,7 +70,7 @@ extension Response {
     fileprivate var withoutContent: Response {
         var head = createHeadResponse()
         if body.contentLength == nil {
-            // Not 0 but unknown. ``ConnectionState`` knows from `Transfer-Encoding` that the answer ends with its head.
+            // Not 0 but unknown. ``HTTPConnectionState`` knows from `Transfer-Encoding` that the answer ends with its head.
             head.headers[.contentLength] = nil
             head.headers[.transferEncoding] = "chunked"
         }

@@ -8,7 +8,7 @@ import SystemIO
 package import TokenServiceApps
 import TokenServiceKit
 
-/// Applies the rules of ``ConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's
+/// Applies the rules of ``HTTPConnectionState`` to one connection. Stands right behind NIO's HTTP/1.1 parser. Confined to its connection's
 /// event loop.
 ///
 /// Where it can, it answers a request that is beyond the limits by its head. No task works on that request, and nothing behind this handler
@@ -23,11 +23,11 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Says what the limits say to a request with this head; nil if the request's task has to ask them.
     typealias Decide = (HTTPRequestHead) -> AdmissionDecision?
 
-    /// How long the connection stays open after the service closed its side, and after each ``ConnectionState/portion`` of a body that
+    /// How long the connection stays open after the service closed its side, and after each ``HTTPConnectionState/portion`` of a body that
     /// comes then. Closing the whole connection while the client's bytes are on their way could cost it the answer (RFC 9112 section 9.6).
     private static let lingering = TimeAmount.seconds(2)
 
-    private var state: ConnectionState
+    private var state: HTTPConnectionState
     private var bodyTimer: Scheduled<Void>?
     /// Runs while the client does not read the answer.
     private var drainTimer: Scheduled<Void>?
@@ -51,7 +51,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     ///   - idleTimeout: If the server above sees no request for so long, it closes the connection.
     ///   - decide: Nil: no request is refused by its head.
     init(bodyTimeout: Duration, idleTimeout: Duration = .zero, decide: Decide? = nil) {
-        state = ConnectionState(bodyTimeout: TimeAmount(bodyTimeout))
+        state = HTTPConnectionState(bodyTimeout: TimeAmount(bodyTimeout))
         longestUnseen = TimeAmount(idleTimeout / 4)
         self.decide = decide
     }
@@ -65,14 +65,14 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(var head):
-            let actions = state.headArrived(ConnectionState.Request(head))
+            let actions = state.headArrived(HTTPConnectionState.Request(head))
             if actions == .forward, refuses(head, context) { return }
             guard actions.contains(.forwardAsLast) else { return read(data, actions, context) }
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             read(wrapInboundOut(.head(head)), actions, context)
         case .body(let bytes):
             lingeringBytes += bytes.readableBytes
-            if lingerTimer != nil, lingeringBytes >= ConnectionState.portion { linger(context) }
+            if lingerTimer != nil, lingeringBytes >= HTTPConnectionState.portion { linger(context) }
             read(data, state.bodyArrived(bytes.readableBytes, at: .now()), context)
         case .end:
             read(data, state.bodyEnded(), context)
@@ -80,7 +80,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    private func read(_ part: NIOAny, _ actions: ConnectionState.Actions, _ context: ChannelHandlerContext) {
+    private func read(_ part: NIOAny, _ actions: HTTPConnectionState.Actions, _ context: ChannelHandlerContext) {
         if actions.forwards, !isRefused { context.fireChannelRead(part) }
         perform(actions, context)
     }
@@ -169,7 +169,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Actions
 
-    private func perform(_ actions: ConnectionState.Actions, _ context: ChannelHandlerContext, fault: HTTPParserError = .unknown) {
+    private func perform(_ actions: HTTPConnectionState.Actions, _ context: ChannelHandlerContext, fault: HTTPParserError = .unknown) {
         if actions.contains(.stopTimer) { stop(&bodyTimer) }
         if actions.contains(.startTimer) { bodyTimer = after(state.wait, context) { $0.bodyTimerFired(context) } }
         if actions.contains(.failBody) { context.fireErrorCaught(BodyTimedOut()) }
@@ -243,7 +243,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 }
 
-extension ConnectionState.Actions {
+extension HTTPConnectionState.Actions {
     fileprivate var forwards: Bool { !isDisjoint(with: [.forward, .forwardAsLast]) }
 }
 

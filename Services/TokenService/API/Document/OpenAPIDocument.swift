@@ -15,7 +15,7 @@ import TokenServiceUpkeep
 package enum OpenAPIDocument {
     /// The resources in the order of the page: what most readers look for comes first.
     package static let resources: [Resource] = [
-        .notifications, .notificationReading.adding(.readActivity),
+        .notifications, .notificationReading.adding(.readTraffic),
         .installations.adding(.reportReceipts, .reportActivity, .endActivity),
         .users, .activities, .channels, .tokens, .bulk, .apps, .keys, .holds, .webhooks, .quarantine, .deadLetters, .privacy, .audit,
         .process,

@@ -3,7 +3,7 @@ import StrictJSON
 package import TokenServiceKit
 
 /// The rights of an API key. No scope includes another.
-package enum Scope: String, Sendable, CaseIterable, Hashable {
+package enum KeyScope: String, Sendable, CaseIterable, Hashable {
     case devices, send, read, admin
 }
 
@@ -16,7 +16,7 @@ package struct APIKey: Equatable, Sendable {
     /// The app it is bound to; nil for all.
     package let app: AppSlug?
     package let name: String
-    package let scopes: Set<Scope>
+    package let scopes: Set<KeyScope>
     /// UNIX milliseconds, as all times below.
     package let createdAt: Int64
     package let expiresAt: Int64?
@@ -44,12 +44,12 @@ package struct APIKey: Equatable, Sendable {
 package struct Caller: Equatable, Sendable {
     package let keyID: String
     package let app: AppSlug?
-    package let scopes: Set<Scope>
+    package let scopes: Set<KeyScope>
     package let requestsPerSecond: Int?
     /// The caller is an app on a device, and may do only what ``APIRoute/isForDevices`` says.
-    package var device: DeviceCredential?
+    package var device: DeviceCredentialClaims?
 
-    package init(keyID: String, app: AppSlug?, scopes: Set<Scope>, requestsPerSecond: Int?, device: DeviceCredential? = nil) {
+    package init(keyID: String, app: AppSlug?, scopes: Set<KeyScope>, requestsPerSecond: Int?, device: DeviceCredentialClaims? = nil) {
         self.keyID = keyID
         self.app = app
         self.scopes = scopes
@@ -65,7 +65,7 @@ package struct Caller: Equatable, Sendable {
 }
 
 extension APIError {
-    package static func forbidden(_ scopes: [Scope]) -> APIError {
+    package static func forbidden(_ scopes: [KeyScope]) -> APIError {
         APIError(.forbidden, "this needs the scope \(scopes.map(\.rawValue).joined(separator: " or "))")
     }
 }
@@ -75,7 +75,7 @@ struct NewKey {
     /// The app as the caller gave it: it may not exist.
     var app: String?
     var name = ""
-    var scopes: [Scope] = []
+    var scopes: [KeyScope] = []
     /// UNIX milliseconds; nil for never.
     var expiresAt: Int64?
     var requestsPerSecond: Int?
@@ -119,7 +119,7 @@ extension APIKey {
         .optional("key", .text(keyText), "The key itself; only in the answer that made it.") { $0.secret?.text },
         .nullable("app", .slug, "The app that it is bound to; null for all.") { $0.key.app },
         .required("name", .text(keyName)) { $0.key.name },
-        .required("scopes", .array(.word, scopeList.schema), scopeRule) { made in Scope.allCases.filter(made.key.scopes.contains) },
+        .required("scopes", .array(.word, scopeList.schema), scopeRule) { made in KeyScope.allCases.filter(made.key.scopes.contains) },
         .required("state", .word, "`expiring`: live, and over within thirty days.") { $0.key.state },
         .optional("requests_per_second", .integer(.integer(requestsPerSecond)), "Its own limit, where it has one.") {
             $0.key.requestsPerSecond
@@ -135,7 +135,7 @@ extension APIKey {
 
     fileprivate static let keyName = JSONSchema.string(100).example("backend of the shop")
     fileprivate static let scopeRule = "What the key may do; no scope includes another."
-    fileprivate static let scopeList = RequestSchema<[Scope]>.words(minimum: 1, "one or more of devices, send, read, admin, each once")
+    fileprivate static let scopeList = RequestSchema<[KeyScope]>.words(minimum: 1, "one or more of devices, send, read, admin, each once")
         .example(.texts(["devices", "send"]))
     private static let keyText = JSONSchema.string(pattern: "^psh_[0-9a-f]{16}_[0-9a-f]{48}$")
         .example(.text("psh_0123456789abcdef_" + String(repeating: "0", count: 48)))

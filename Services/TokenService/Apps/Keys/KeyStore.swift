@@ -15,7 +15,7 @@ package struct KeyStore: Sendable {
 
     /// - Parameter expiresAt: UNIX milliseconds; nil for never.
     package func insert(
-        _ key: APIKeyText, app: App?, name: String, scopes: Set<Scope>, expiresAt: Int64?, requestsPerSecond: Int?, by actor: AuditActor
+        _ key: APIKeyText, app: App?, name: String, scopes: Set<KeyScope>, expiresAt: Int64?, requestsPerSecond: Int?, by actor: AuditActor
     ) async throws -> APIKey {
         let digest = Self.digest(key)
         return try await pool.transaction { session in
@@ -36,7 +36,8 @@ package struct KeyStore: Sendable {
         try await pool.transaction { session in
             let made = try session.execute(
                 """
-                INSERT INTO api_keys (id, secret_sha256, name, scopes) VALUES (\(key.id), \(digest), 'bootstrap', \([Scope.admin.rawValue]))
+                INSERT INTO api_keys (id, secret_sha256, name, scopes)
+                VALUES (\(key.id), \(digest), 'bootstrap', \([KeyScope.admin.rawValue]))
                 ON CONFLICT (id) DO NOTHING
                 """)
             if made.affected == 1 { try AuditStore(session: session).record(.keyCreated, by: .service, object: key.id) }
@@ -161,8 +162,8 @@ package struct KeyStore: Sendable {
         }
     }
 
-    private static func words(_ scopes: Set<Scope>) -> [String] { Scope.allCases.filter(scopes.contains).map(\.rawValue) }
-    fileprivate static func scopes(_ words: [String]) -> Set<Scope> { Set(words.compactMap(Scope.init(rawValue:))) }
+    private static func words(_ scopes: Set<KeyScope>) -> [String] { KeyScope.allCases.filter(scopes.contains).map(\.rawValue) }
+    fileprivate static func scopes(_ words: [String]) -> Set<KeyScope> { Set(words.compactMap(KeyScope.init(rawValue:))) }
 }
 
 extension APIKey {

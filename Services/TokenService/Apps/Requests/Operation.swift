@@ -217,7 +217,7 @@ package struct APIRoute: Hashable, Sendable {
     /// The path with `{name}` for each parameter.
     package let path: String
     /// Any one of these is enough. Empty: open to all, for probes and scrapers.
-    package let scopes: [Scope]
+    package let scopes: [KeyScope]
 
     /// An operation on no single app needs an administrator's key that is bound to no app.
     package var isAdministrative: Bool { scopes == [.admin] && !isOfApp }
@@ -229,7 +229,7 @@ package struct APIRoute: Hashable, Sendable {
     package let audit: AuditAction?
 
     package init(
-        _ method: HTTPRequest.Method, _ path: String, _ scopes: Scope..., forDevices: Bool = false, audit: AuditAction? = nil
+        _ method: HTTPRequest.Method, _ path: String, _ scopes: KeyScope..., forDevices: Bool = false, audit: AuditAction? = nil
     ) {
         self.method = method
         self.path = path

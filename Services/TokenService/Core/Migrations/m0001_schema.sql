@@ -903,7 +903,7 @@ CREATE TABLE jobs (
     -- One bit for each member whose token was registered for the sandbox when the job was made; the others for production.
     sandbox bit(100) NOT NULL DEFAULT B'0'::bit(100),
     -- One bit for each member that has its final outcome, and for each that a replay reopened.
-    settled bit(100) NOT NULL DEFAULT B'0'::bit(100),
+    ended bit(100) NOT NULL DEFAULT B'0'::bit(100),
     -- From then on any process may publish it: when it is due, or when the lease of the process that publishes it ends. Never before the
     -- begin of the transaction that sets it: see `low_water`.
     free_from timestamptz NOT NULL,
@@ -911,7 +911,7 @@ CREATE TABLE jobs (
     held_by uuid,
     PRIMARY KEY (notification, number)
 ) PARTITION BY RANGE (notification);
--- IS TRUE: see fan_outs_free. The last column is 0 for a notification's first job: OutboxStore.backlog counts these, and passes over the
+-- IS TRUE: see fan_outs_free. The last column is 0 for a notification's first job: WaitingWorkStore.backlog counts these, and passes over the
 -- entries of the others without their rows.
 CREATE INDEX jobs_unpublished ON jobs (lane, app_id, free_from, least(number, 1)) WHERE (published_at IS NULL) IS TRUE;
 -- No published job is held.
@@ -1005,10 +1005,10 @@ RETURN CASE WHEN octet_length(members) >= "position" * 8 + 8
     THEN ('x' || encode(substring(members FROM "position" * 8 + 1 FOR 8), 'hex'))::bit(64)::bigint END;
 
 -- The members of a job, in the order of their positions.
-CREATE FUNCTION members_of(job jobs) RETURNS TABLE ("position" integer, token_id bigint, is_settled boolean)
+CREATE FUNCTION members_of(job jobs) RETURNS TABLE ("position" integer, token_id bigint, has_ended boolean)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT place, member_at(job.members, place), get_bit(job.settled, place) = 1
+    SELECT place, member_at(job.members, place), get_bit(job.ended, place) = 1
     FROM generate_series(0, octet_length(job.members) / 8 - 1) AS place;
 END;
 
@@ -1051,7 +1051,7 @@ LEFT JOIN LATERAL (
     SELECT i.id, i.owner_epoch FROM tokens t JOIN installations i ON i.app_id = t.app_id AND i.id = t.installation
     WHERE t.id = m.token_id LIMIT 1
 ) AS i ON true
-WHERE NOT m.is_settled
+WHERE NOT m.has_ended
     AND (
         SELECT count(*) = 0 FROM receipts r
         WHERE r.notification = j.notification AND r.number = j.number AND r."position" = m."position");

@@ -27,8 +27,8 @@ extension DeviceReceipt {
             at = try row.milliseconds("at")
         }
 
-        func event(id: PushID) -> PushEvent {
-            PushEvent(id: id, topic: event.topic, app: app, slug: slug, subject: "deliveries/\(delivery)", time: at) { writer in
+        func event(id: PushID) -> PlatformEvent {
+            PlatformEvent(id: id, topic: event.topic, app: app, slug: slug, subject: "deliveries/\(delivery)", time: at) { writer in
                 writer.plainField("delivery", delivery.append)
                 writer.plainField("notification", notification.append)
                 writer.plainField("installation", installation.append)

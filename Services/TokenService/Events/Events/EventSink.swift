@@ -29,7 +29,7 @@ package enum EventSink: Sendable {
         static let share = 500
 
         /// Finds the webhooks that get this event.
-        func webhooks(for event: PushEvent) -> [Webhook.Subscription] {
+        func webhooks(for event: PlatformEvent) -> [Webhook.Subscription] {
             (webhooks[event.slug] ?? []).filter { $0.wants(event.topic) }
         }
 
@@ -38,7 +38,7 @@ package enum EventSink: Sendable {
 
         /// How many of these events one transaction stores, the first at least.
         /// - Returns: `late`: the apps with more than their share among them, with the index of the first event over it.
-        func portion(of events: [PushEvent]) -> (count: Int, late: [App.ID: Int]) {
+        func portion(of events: [PlatformEvent]) -> (count: Int, late: [App.ID: Int]) {
             var (total, ofApp, late): (Int, [App.ID: Int], [App.ID: Int]) = (0, [:], [:])
             for (index, event) in events.enumerated() where late[event.app] == nil {
                 let messages = webhooks(for: event).count
@@ -76,7 +76,7 @@ package enum EventSink: Sendable {
 
     /// Publishes events in their order. An app of which one is not confirmed gets none of its later slices.
     /// - Returns: the apps that have to get their events again later, with the index of the first one.
-    func publish(_ events: [PushEvent]) async -> [App.ID: Int] {
+    func publish(_ events: [PlatformEvent]) async -> [App.ID: Int] {
         guard case .broker(let publisher, let topology) = self else { return [:] }
         var missed: [App.ID: Int] = [:]
         var rest = Array(events.indices)[...]
@@ -94,7 +94,7 @@ package enum EventSink: Sendable {
     }
 
     /// Publishes one event and does not wait: a queue that answers nothing may take its time.
-    func ask(_ event: PushEvent) -> Question {
+    func ask(_ event: PlatformEvent) -> Question {
         let question = Question()
         guard case .broker(let publisher, let topology) = self else { return question }
         publisher.publish([Self.message(event, topology)]) { answers in
@@ -112,14 +112,14 @@ package enum EventSink: Sendable {
     }
 
     /// An event for which no queue is bound is dropped.
-    private static func message(_ event: PushEvent, _ topology: Topology) -> OutgoingMessage {
+    private static func message(_ event: PlatformEvent, _ topology: Topology) -> OutgoingMessage {
         OutgoingMessage(
-            exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: PushEvent.contentType,
+            exchange: topology.outcomesExchange, routingKey: event.routingKey, messageID: event.id, contentType: PlatformEvent.contentType,
             body: event.encoded(), isMandatory: false)
     }
 
     /// Runs in the transaction that records the position in the log.
-    func store(_ events: [PushEvent], for interest: Interest, _ session: PostgresSession) throws {
+    func store(_ events: [PlatformEvent], for interest: Interest, _ session: PostgresSession) throws {
         guard case .webhooks = self else { return }
         let messages = events.flatMap { event in
             let webhooks = interest.webhooks(for: event)

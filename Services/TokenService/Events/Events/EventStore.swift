@@ -53,7 +53,7 @@ struct EventStore {
     /// One event, and the number of its row.
     struct Entry: Sendable {
         var position: Int64
-        var event: PushEvent
+        var event: PlatformEvent
     }
 
     func position(of feed: EventFeed.Name) throws -> Int64 {
@@ -165,7 +165,7 @@ struct EventStore {
             return Entry(
                 position: position,
                 event: change.event(
-                    id: PushEvent.id(of: .notifications, row: position, at: at), app: try row["app_id"], slug: try row["slug"], at: at))
+                    id: PlatformEvent.id(of: .notifications, row: position, at: at), app: try row["app_id"], slug: try row["slug"], at: at))
         }
     }
 
@@ -191,7 +191,7 @@ struct EventStore {
         return try Self.decode(rows) { row in
             let entry = try HistoryEntry(row)
             let position: Int64 = try row["id"]
-            let id = PushEvent.id(of: .installations, row: position, at: entry.at)
+            let id = PlatformEvent.id(of: .installations, row: position, at: entry.at)
             return Entry(position: position, event: entry.event(id: id, slug: try row["slug"]))
         }
     }
@@ -206,7 +206,7 @@ struct EventStore {
         return try Self.decode(rows) { row in
             let receipt = try DeviceReceipt.Stored(row)
             let position: Int64 = try row["id"]
-            return Entry(position: position, event: receipt.event(id: PushEvent.id(of: .deviceReceipts, row: position, at: receipt.at)))
+            return Entry(position: position, event: receipt.event(id: PlatformEvent.id(of: .deviceReceipts, row: position, at: receipt.at)))
         }
     }
 }
@@ -243,8 +243,8 @@ package struct NotificationChange: Sendable {
     /// Whether no event follows, so that the counts are final.
     package static func isLast(_ event: String) -> Bool { ["completed", "expired", "no_targets"].contains(event) }
 
-    package func event(id: PushID, app: App.ID, slug: AppSlug, at time: Int64) -> PushEvent {
-        PushEvent(id: id, topic: "notification.\(event)", app: app, slug: slug, subject: "notifications/\(notification)", time: time) {
+    package func event(id: PushID, app: App.ID, slug: AppSlug, at time: Int64) -> PlatformEvent {
+        PlatformEvent(id: id, topic: "notification.\(event)", app: app, slug: slug, subject: "notifications/\(notification)", time: time) {
             writer in
             writer.plainField("notification", notification.append)
             writer.field("state", event == "superseded" ? "cancelled" : event)

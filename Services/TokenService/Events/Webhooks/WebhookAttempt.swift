@@ -87,7 +87,7 @@ package struct WebhookAttempt: Sendable {
         let (id, timestamp) = (message.id.description, UnixTime.milliseconds() / 1000)
         var request = HTTPClientRequest(url: url.text)
         request.method = .POST
-        request.headers.add(name: "content-type", value: PushEvent.contentType)
+        request.headers.add(name: "content-type", value: PlatformEvent.contentType)
         request.headers.add(name: "user-agent", value: "push-token-service")
         request.headers.add(name: "webhook-id", value: id)
         request.headers.add(name: "webhook-timestamp", value: "\(timestamp)")

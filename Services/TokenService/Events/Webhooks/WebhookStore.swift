@@ -213,7 +213,7 @@ package struct WebhookStore {
 
     /// Queues a ping.
     /// - Throws: ``APIError`` 404 where the app has no such webhook, 409 where it is disabled.
-    func ping(_ id: PushID, with event: PushEvent, by actor: AuditActor) throws {
+    func ping(_ id: PushID, with event: PlatformEvent, by actor: AuditActor) throws {
         guard try known(id).disabledReason == nil else {
             throw APIError(.webhookDisabled, "enable it first; nothing was sent")
         }

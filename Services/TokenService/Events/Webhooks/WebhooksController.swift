@@ -118,7 +118,7 @@ package struct WebhooksController: Sendable {
     @Sendable private func ping(_ call: APICall) async throws -> Response {
         let (app, id) = (try call.app(), try call.id("id"))
         let now = UnixTime.milliseconds()
-        let event = PushEvent.ping(id: .timeOrdered(milliseconds: now), webhook: id, app: app.id, slug: app.slug, at: now)
+        let event = PlatformEvent.ping(id: .timeOrdered(milliseconds: now), webhook: id, app: app.id, slug: app.slug, at: now)
         try await pool.transaction { session in
             try WebhookStore(session: session, app: app).ping(id, with: event, by: call.actor)
         }

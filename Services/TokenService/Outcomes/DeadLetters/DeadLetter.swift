@@ -17,11 +17,11 @@ package struct DeadLetter: Sendable {
     package let job: PushJob?
     /// The broker put it here by itself: no dispatcher has reported an outcome.
     package let isOrphan: Bool
-    let receipt: Receipt
+    let deliveryTag: DeliveryTag
 
     package init(_ message: ReceivedMessage) {
         id = message.messageID
-        receipt = message.receipt
+        deliveryTag = message.deliveryTag
         let stated = message.header(DeadLetterPublisher.reasonHeader)
         reason = stated ?? message.header("x-first-death-reason") ?? "unknown"
         isOrphan = stated == nil
@@ -198,7 +198,7 @@ extension DeadLetterReplay.Disposition {
         case .fenced: "Another user is signed in, or no user."
         case .tokenGone: "The installation has no live token."
         case .cancelled: nil
-        case .settled: "Has an outcome that is no failure, or the present token has had it."
+        case .hasOutcome: "Has an outcome that is no failure, or the present token has had it."
         case .expired: "Past its expiry; kept."
         case .undecided: "Its outcome is still on its way; kept."
         case .forgotten: "The notification is removed; kept."

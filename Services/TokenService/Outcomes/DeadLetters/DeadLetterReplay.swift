@@ -22,7 +22,7 @@ package struct DeadLetterReplay: Sendable {
         case tokenGone = "token_gone"
         case cancelled
         /// It has an outcome that is no failure, or the device's present token has had the notification.
-        case settled
+        case hasOutcome = "has_outcome"
         /// The notification is past its expiry.
         case expired
         /// The delivery's outcome has not been applied yet, or it is being sent.
@@ -33,7 +33,7 @@ package struct DeadLetterReplay: Sendable {
         /// Whether there is nothing left to do about it.
         var isDone: Bool {
             switch self {
-            case .sent, .fenced, .tokenGone, .cancelled, .settled: true
+            case .sent, .fenced, .tokenGone, .cancelled, .hasOutcome: true
             case .expired, .undecided, .forgotten: false
             }
         }

@@ -84,7 +84,7 @@ package struct DeadLetterService: Sendable {
             }
             let dropped = Dropped(
                 letters: letters.count, deliveries: letters.reduce(0) { $0 + ($1.job?.deliveries.count ?? 0) }, remaining: remaining)
-            return (dropped, letters.map(\.receipt))
+            return (dropped, letters.map(\.deliveryTag))
         }
     }
 
@@ -107,11 +107,11 @@ package struct DeadLetterService: Sendable {
         return try await work(filter) { letters, remaining in
             var replayed = Replayed(remaining: remaining)
             let resolved = try await replaying.replay(letters, extending: extending, by: actor)
-            var taken: [Receipt] = []
+            var taken: [DeliveryTag] = []
             for (letter, result) in zip(letters, resolved) {
                 for disposition in result.dispositions { replayed.deliveries[disposition, default: 0] += 1 }
                 if letter.job == nil { replayed.unreadable += 1 }
-                if result.isDone { taken.append(letter.receipt) }
+                if result.isDone { taken.append(letter.deliveryTag) }
             }
             replayed.letters = taken.count
             replayed.kept = letters.count - taken.count
@@ -120,7 +120,7 @@ package struct DeadLetterService: Sendable {
     }
 
     private func work<Result: Sendable>(
-        _ filter: DeadLetterFilter, _ body: @Sendable ([DeadLetter], _ remaining: Int) async throws -> (Result, [Receipt])
+        _ filter: DeadLetterFilter, _ body: @Sendable ([DeadLetter], _ remaining: Int) async throws -> (Result, [DeliveryTag])
     ) async throws -> Result {
         let matched = Mutex(0)
         return try await reading.read { message in

@@ -112,7 +112,7 @@ struct DeadLetterStore {
         return try JobTemplate.load(notifications, in: session).flatMap { template in
             let id = template.notification
             let groups = Dictionary(grouping: sent[id] ?? []) { one in
-                let job = template.namesJob ? DeliveryNames.place(of: one.delivery.id).job : 0
+                let job = template.deviceReceipts ? DeliveryNames.place(of: one.delivery.id).job : 0
                 return Group(end: one.decision.end, locale: one.facts.locale, job: job)
             }
             var reopened = groups.map { group, sent in
@@ -175,7 +175,7 @@ extension DeadLetterStore {
             WITH known AS NOT MATERIALIZED (
                 SELECT *, class IS NULL AND last_reason IS NOT DISTINCT FROM 'replayed' AS is_open FROM receipts
             )
-            SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.settled, e.position::int) = 1 AS is_settled,
+            SELECT e.index, now(), m.token AS token_id, j.locale, get_bit(j.ended, e.position::int) = 1 AS has_ended,
                 r.class, coalesce(r.attempts, 0) AS attempts, coalesce(r.is_replayed, false) AS is_replayed,
                 coalesce(r.is_open, false) AS is_open,
                 -- It or what it is a copy of was cancelled, or a newer state of the same Live Activity was accepted. A broadcast does not
@@ -245,14 +245,14 @@ extension DeadLetterStore {
             JOIN notifications n ON n.id = e.notification GROUP BY n.id, e.number
             """,
             """
-            UPDATE jobs j SET settled = j.settled | m.mask
+            UPDATE jobs j SET ended = j.ended | m.mask
             FROM (
                 SELECT notification, number, bit_or(set_bit(B'0'::bit(100), position::int, 1)) AS mask
                 FROM unnest(\(notifications(marked))::uuid[], \(numbers(marked))::bigint[], \(positions(marked))::bigint[])
                     AS e (notification, number, position)
                 GROUP BY notification, number
             ) AS m
-            WHERE j.notification = m.notification AND j.number = m.number AND j.settled | m.mask <> j.settled
+            WHERE j.notification = m.notification AND j.number = m.number AND j.ended | m.mask <> j.ended
             """,
             // Before the receipts forget how the deliveries ended.
             """
@@ -304,7 +304,7 @@ extension ReplayFacts {
         let delivery = deliveries[index]
         self.init(
             delivery: delivery, now: try row.milliseconds("now"), token: try row["token_id"], locale: try row["locale"],
-            isSettled: try row["is_settled"], outcome: try row["class"], attempts: try row["attempts"],
+            hasEnded: try row["has_ended"], outcome: try row["class"], attempts: try row["attempts"],
             isReplayed: try row["is_replayed"], isOpen: try row["is_open"], isCancelled: try row["is_cancelled"],
             expiresAt: try row.milliseconds("expires_at"), hasOwnEnds: try row["has_own_ends"], jobs: try row["jobs"],
             ownerEpoch: try row["owner_epoch"], liveToken: try row["live_id"])

@@ -47,23 +47,23 @@ struct ReplayDecision {
 
     private static func disposition(_ facts: ReplayFacts, isExtended: Bool) -> DeadLetterReplay.Disposition {
         let delivery = facts.delivery
-        if isOver(facts) { return .settled }
+        if isOver(facts) { return .hasOutcome }
         if facts.isCancelled { return .cancelled }
         switch facts.outcome {
         case nil where !facts.isOpen && !delivery.isOrphan: return .undecided
         case nil, .failed, .unknown, .expired: break
-        default: return .settled
+        default: return .hasOutcome
         }
         if facts.ownerEpoch != delivery.ownerEpoch { return .fenced }
         if facts.liveToken == nil { return .tokenGone }
-        if let other = facts.other, !other.isOpen { return .settled }
+        if let other = facts.other, !other.isOpen { return .hasOutcome }
         let end = facts.hasOwnEnds ? min(facts.expiresAt, delivery.expiresAt) : facts.expiresAt
         return end <= facts.now && !isExtended ? .expired : .sent
     }
 
     /// It has its outcome and no receipt of that: APNs accepted it and only failures get receipts, or its token was erased. The bit of a
     /// reopened delivery is set as well, but there the receipt decides.
-    private static func isOver(_ facts: ReplayFacts) -> Bool { facts.isSettled && facts.outcome == nil && !facts.isReplayed }
+    private static func isOver(_ facts: ReplayFacts) -> Bool { facts.hasEnded && facts.outcome == nil && !facts.isReplayed }
 
     struct Stop: Equatable {
         let outcome: OutcomeClass
@@ -134,7 +134,7 @@ struct ReplayFacts: Sendable {
     var token: Int64
     var locale = ""
     /// Whether the delivery's bit in the job is set.
-    var isSettled = false
+    var hasEnded = false
 
     // Its receipt.
     /// Nil until it is final.

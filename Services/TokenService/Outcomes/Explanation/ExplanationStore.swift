@@ -107,9 +107,9 @@ package struct ExplanationStore {
         let places = try MemberSearch(session: session, app: app).places(of: Set(holders.keys), in: notification.id)
         let answers = try session.pipeline([members(places, of: notification.id), jobHorizon(of: notification.id)])
         for row in answers[0] {
-            let (token, isSettled): (Int64, Bool) = (try row["token_id"], try row["is_settled"])
+            let (token, hasEnded): (Int64, Bool) = (try row["token_id"], try row["has_ended"])
             guard let holder = holders[token] else { continue }
-            if !isSettled {
+            if !hasEnded {
                 installations[holder]?.deliveries.append(try ExplanationFacts.Delivery(member: row, of: holder))
             } else if notification.receipts == .failures {
                 installations[holder]?.counted.append(
@@ -298,7 +298,7 @@ extension ExplanationStore {
     func members(_ members: [MemberSearch.Found], of notification: PushID) -> PostgresQuery {
         """
         SELECT delivery_id(j.notification, j.number, p."position"::integer) AS id, p.token_id,
-            get_bit(j.settled, p."position"::integer) = 1 AS is_settled, j.due_at, j.published_at, t.token, t.environment
+            get_bit(j.ended, p."position"::integer) = 1 AS has_ended, j.due_at, j.published_at, t.token, t.environment
         FROM unnest(\(members.map(\.place.job))::bigint[], \(members.map(\.place.position))::bigint[], \(members.map(\.token))::bigint[])
             AS p (number, "position", token_id)
         CROSS JOIN LATERAL (

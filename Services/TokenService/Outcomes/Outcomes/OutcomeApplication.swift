@@ -67,15 +67,15 @@ package struct OutcomeApplication: Sendable {
         var effect = Effect()
         var rest: OutcomeBatch? = batch
         while let batch = rest {
-            effect.add(try await applyOne(batch))
+            effect.add(try await applyBatch(batch))
             rest = batch.next
         }
         return effect
     }
 
-    private func applyOne(_ batch: OutcomeBatch) async throws -> Effect {
+    private func applyBatch(_ batch: OutcomeBatch) async throws -> Effect {
         guard !batch.isEmpty else { return Effect() }
-        var effect = try await applied(batch)
+        var effect = try await inTransaction(batch)
         // A channel's scope is locked before its row, which the transaction before has locked. If this process dies here, the next list of
         // the scope shows the absence.
         for channel in effect.absentChannels {
@@ -93,11 +93,11 @@ package struct OutcomeApplication: Sendable {
     }
 
     /// Tries again if a registration has just made the row that a corrected environment would have made: the next try sees it.
-    private func applied(_ batch: OutcomeBatch) async throws -> Effect {
+    private func inTransaction(_ batch: OutcomeBatch) async throws -> Effect {
         var attemptsLeft = 5
         while true {
             do {
-                return try await pool.transaction { session in try Self.apply(batch, in: OutcomeStore(session: session)) }
+                return try await pool.transaction { session in try Self.write(batch, in: OutcomeStore(session: session)) }
             } catch let error as PostgresError where error.code == .sqlState(.uniqueViolation) && attemptsLeft > 0 {
                 attemptsLeft -= 1
             }
@@ -106,7 +106,7 @@ package struct OutcomeApplication: Sendable {
 
     /// Locks are taken in one order everywhere: the apps' brakes, the apps' ``ErasureBarrier``, then rows: Live Activities, channels, jobs,
     /// receipts, notifications, installations, tokens; each in ascending order of its key.
-    private static func apply(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
+    private static func write(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         let origins = try store.origins(of: batch)
         try store.session.execute(ErasureBarrier.hold(Set(origins.values.map(\.app))))
@@ -124,7 +124,7 @@ package struct OutcomeApplication: Sendable {
         effect.repeated = batch.reportedFinal - finished.count
         for delivery in finished { effect.finished[delivery.outcome, default: 0] += 1 }
         effect.absentChannels = absentChannels(finished.filter { BroadcastMember.isChannel($0.token) }, final)
-        let completed = try store.settleNotifications(finished)
+        let completed = try store.countInNotifications(finished)
         effect.completedNotifications = completed.count
         (effect.released, effect.superseded) = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)
@@ -135,7 +135,7 @@ package struct OutcomeApplication: Sendable {
         effect.slugs = try store.slugs(of: effect.braked)
         effect.unbraked = brakes.filter { !$0.value.isEngaged }.map(\.key).sorted()
         let starting = Set(origins.filter { $0.value.isStart }.keys)
-        try settle(TokenAnswers(finished, of: batch, braked: Set(effect.braked), starting: starting), effect: &effect, in: store)
+        try retire(TokenAnswers(finished, of: batch, braked: Set(effect.braked), starting: starting), effect: &effect, in: store)
         return effect
     }
 
@@ -147,7 +147,7 @@ package struct OutcomeApplication: Sendable {
     }
 
     /// The transaction's last step: it commits.
-    private static func settle(_ answers: TokenAnswers, effect: inout Effect, in store: OutcomeStore) throws {
+    private static func retire(_ answers: TokenAnswers, effect: inout Effect, in store: OutcomeStore) throws {
         let unjust = try store.retiredInWindow(of: effect.braked)
         let registry = RegistryStore(session: store.session)
         let tokens = try answers.tokens.union(unjust).union(registry.counting(answers.startTokens))
@@ -167,7 +167,7 @@ package struct OutcomeApplication: Sendable {
     private static func quarantine(_ apps: [Int64], in store: OutcomeStore) throws -> Int {
         try store.lockBrakes(of: apps)
         var effect = Effect(braked: apps)
-        try settle(TokenAnswers([], of: OutcomeBatch([]), braked: []), effect: &effect, in: store)
+        try retire(TokenAnswers([], of: OutcomeBatch([]), braked: []), effect: &effect, in: store)
         return effect.quarantined
     }
 }
@@ -216,7 +216,7 @@ struct UpdateTurns {
         var (released, superseded): ([PushID], [PushID]) = ([], [])
         var changed: Set<UpdateTarget.Key> = []
         for notification in completed {
-            guard let key = keys[notification], let next = change(key, &changed, { $0.line.settled(notification) }) else { continue }
+            guard let key = keys[notification], let next = change(key, &changed, { $0.queue.ended(notification) }) else { continue }
             released.append(next)
         }
         for notification in Set(retried.map(\.delivery.notification)).sorted() {

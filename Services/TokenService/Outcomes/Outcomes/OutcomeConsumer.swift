@@ -26,7 +26,7 @@ package final class OutcomeConsumer: Service {
     let deadLetters: DeadLetterPublisher
     private let brakes: BrakeWatch
     let webhooks: WebhookSubscriptions
-    let channels: ChannelRegistry
+    let channels: ChannelService
     let metrics: OutcomeMetrics
     private let traces: Traces
     private let relay: WorkSignal
@@ -42,7 +42,7 @@ package final class OutcomeConsumer: Service {
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
         received: BatchQueue<ReceivedMessage>, consumer: Consumer, application: OutcomeApplication, deadLetters: DeadLetterPublisher,
-        brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelRegistry, metrics: OutcomeMetrics, traces: Traces,
+        brakes: BrakeWatch, webhooks: WebhookSubscriptions, channels: ChannelService, metrics: OutcomeMetrics, traces: Traces,
         relay: WorkSignal,
         logger: Logger
     ) {
@@ -125,7 +125,7 @@ package final class OutcomeConsumer: Service {
             for message in reports.takeAll() { await keep(message) }
         }
         // At a stop, for another process.
-        consumer.giveBack(reports.takeAll().map(\.receipt))
+        consumer.giveBack(reports.takeAll().map(\.deliveryTag))
     }
 
     /// Drops a report that cannot be stored: another one follows within a minute.
@@ -138,10 +138,10 @@ package final class OutcomeConsumer: Service {
         do {
             try await application.pool.transaction { session in try CredentialReports(session: session).replace(by: report) }
         } catch {
-            guard !Task.isCancelled else { return consumer.giveBack([message.receipt]) }
+            guard !Task.isCancelled else { return consumer.giveBack([message.deliveryTag]) }
             logger.failed("What a dispatcher says of its credentials could not be written down", error)
         }
-        consumer.acknowledge([message.receipt])
+        consumer.acknowledge([message.deliveryTag])
     }
 
     /// Applies one batch after the other, in the order in which they were reported.
@@ -159,7 +159,7 @@ package final class OutcomeConsumer: Service {
     /// everything.
     private func isOurs(_ message: ReceivedMessage) -> Bool {
         guard message.routingKey.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2 else { return false }
-        consumer.acknowledge([message.receipt])
+        consumer.acknowledge([message.deliveryTag])
         return true
     }
 
@@ -172,7 +172,7 @@ package final class OutcomeConsumer: Service {
                 let effect = try await application.apply(outcomes)
                 report(effect)
                 if !effect.finished.isEmpty { written.add(1, ordering: .relaxed) }
-                for message in messages { message.settle() }
+                for message in messages { message.markApplied() }
                 if traces.isOn { traces.record(spans(of: messages, began: began)) }
                 break
             } catch {
@@ -185,7 +185,7 @@ package final class OutcomeConsumer: Service {
                 }
             }
         }
-        let waiting = await settle(messages, isRefused: isRefused)
+        let waiting = await applyInParts(messages, isRefused: isRefused)
         guard !waiting.isEmpty, !Task.isCancelled else { return }
         logger.warning("Outcome messages are tried again beside the others", metadata: [LogKey.count: "\(waiting.count)"])
         later.put(contentsOf: waiting)
@@ -222,16 +222,16 @@ package final class OutcomeConsumer: Service {
     }
 
     func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
-        guard !Task.isCancelled else { return consumer.giveBack([message.receipt]) }
+        guard !Task.isCancelled else { return consumer.giveBack([message.deliveryTag]) }
         logger.error(
             "An outcome message is given up",
             metadata: .traced(
                 message.header(TraceContext.headerName),
                 [LogKey.reason: "\(reason)", LogKey.error: "\(error)", LogKey.messageID: "\(message.messageID?.description ?? "none")"]))
         if await deadLetters.deadLetter(message, reason: reason) {
-            consumer.acknowledge([message.receipt])
+            consumer.acknowledge([message.deliveryTag])
         } else {
-            consumer.giveBack([message.receipt])
+            consumer.giveBack([message.deliveryTag])
         }
     }
 
@@ -277,26 +277,26 @@ extension OutcomeConsumer {
                 backOff = min(backOff * 2, .seconds(5))
             }
         }
-        consumer.acknowledge([message.receipt])
+        consumer.acknowledge([message.deliveryTag])
     }
 }
 
 /// The fallback if the database refuses a batch: one bad delivery, or a locked row, takes no other delivery with it.
 extension OutcomeConsumer {
-    /// Applies the unsettled deliveries of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
+    /// Applies the unapplied deliveries of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
     /// - Parameters:
     ///   - isRefused: The database refused all of it at once before.
     ///   - othersAreWritten: Since these messages were last tried.
     /// - Returns: The messages that have to be tried again later, in this order.
-    func settle(
+    func applyInParts(
         _ messages: [OutcomeMessage], isRefused: Bool = false, othersAreWritten: Bool = false
     ) async -> [OutcomeMessage] {
         let parts = await BatchSplit.write(
-            messages.flatMap(\.unsettled), isRefused: isRefused, othersAreWritten: othersAreWritten
+            messages.flatMap(\.unapplied), isRefused: isRefused, othersAreWritten: othersAreWritten
         ) { parts in
             let effect = try await application.apply(OutcomeBatch(OutcomeMessage.events(of: parts)))
             report(effect)
-            for part in parts { part.message.settle(part.index) }
+            for part in parts { part.message.markApplied(part.index) }
             guard !effect.finished.isEmpty else { return false }
             written.add(1, ordering: .relaxed)
             return true
@@ -304,9 +304,9 @@ extension OutcomeConsumer {
         for (part, error) in parts.refused { await end(part, error) }
 
         // Before the acknowledgement: if the process dies in between, both are done again, and the ids are the same.
-        let queued = await BatchSplit.write(messages.filter(\.isSettled)) { messages in
+        let queued = await BatchSplit.write(messages.filter(\.isApplied)) { messages in
             let areQueued = try await webhooks.queue(messages.flatMap(\.outcomes))
-            consumer.acknowledge(messages.map(\.message.receipt))
+            consumer.acknowledge(messages.map(\.message.deliveryTag))
             return areQueued
         }
         for (message, error) in queued.refused {
@@ -315,16 +315,16 @@ extension OutcomeConsumer {
                 metadata: .traced(
                     message.message.header(TraceContext.headerName),
                     [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Logger.cause(of: error))"]))
-            consumer.acknowledge([message.message.receipt])
+            consumer.acknowledge([message.message.deliveryTag])
         }
         var turns: [ObjectIdentifier: Int] = [:]
         for (turn, part) in parts.waiting.enumerated() where turns[ObjectIdentifier(part.message)] == nil {
             turns[ObjectIdentifier(part.message)] = turn
         }
-        let unsettled = messages.filter { !$0.isSettled }.sorted {
+        let unapplied = messages.filter { !$0.isApplied }.sorted {
             turns[ObjectIdentifier($0)] ?? .max < turns[ObjectIdentifier($1)] ?? .max
         }
-        return unsettled + queued.waiting
+        return unapplied + queued.waiting
     }
 
     /// The database refuses one delivery's outcome. The delivery gets an end that the sender can see; if the database refuses that too, the
@@ -336,7 +336,7 @@ extension OutcomeConsumer {
                 report(try await application.apply(OutcomeBatch([substitute])))
                 metrics.refusedOutcome()
                 log("PostgreSQL refuses an outcome; its delivery has the reason \(OutcomeEvent.notStored)", event, error)
-                return part.message.settle(part.index, as: substitute)
+                return part.message.markApplied(part.index, as: substitute)
             } catch {
                 guard [.values, .fault].contains(Refusal(error)) else { return }
             }
@@ -351,7 +351,7 @@ extension OutcomeConsumer {
         log("PostgreSQL refuses every outcome of a delivery; a final one is among the dead letters", event, error)
         var none = event
         none.deliveries = []
-        part.message.settle(part.index, as: none)
+        part.message.markApplied(part.index, as: none)
     }
 
     /// Ids and classes only: a reason from outside may hold any text.
@@ -373,7 +373,7 @@ extension OutcomeConsumer {
             var (left, backOff) = (later.takeAll(), Duration.milliseconds(100))
             var before = written.load(ordering: .relaxed)
             while !left.isEmpty, await Pause.of(backOff), !Task.isShuttingDownGracefully {
-                left = await settle(left, othersAreWritten: written.load(ordering: .relaxed) != before) + later.takeAll()
+                left = await applyInParts(left, othersAreWritten: written.load(ordering: .relaxed) != before) + later.takeAll()
                 before = written.load(ordering: .relaxed)
                 backOff = min(backOff * 2, .seconds(5))
             }

@@ -2,7 +2,7 @@ import Broker
 import PushModel
 import Synchronization
 
-/// One message of outcomes from the broker, and which of its deliveries are settled. It is acknowledged once all of them are.
+/// One message of outcomes from the broker, and which of its deliveries are applied. It is acknowledged once all of them are.
 final class OutcomeMessage: Sendable {
     /// One delivery of a message.
     struct Part: Sendable {
@@ -15,8 +15,8 @@ final class OutcomeMessage: Sendable {
 
     private struct Progress {
         /// All of them at once, as a rule.
-        var isSettled: Bool
-        var settled: Set<Int> = []
+        var isApplied: Bool
+        var applied: Set<Int> = []
         /// The events of deliveries whose end differs from the message's.
         var ended: [Int: OutcomeEvent] = [:]
     }
@@ -28,23 +28,23 @@ final class OutcomeMessage: Sendable {
     init(_ message: ReceivedMessage, _ event: OutcomeEvent) {
         self.message = message
         self.event = event
-        progress = Mutex(Progress(isSettled: event.deliveries.isEmpty))
+        progress = Mutex(Progress(isApplied: event.deliveries.isEmpty))
     }
 
-    var isSettled: Bool { progress.withLock { $0.isSettled } }
-    var unsettled: [Part] {
-        let (isSettled, settled) = progress.withLock { ($0.isSettled, $0.settled) }
-        return isSettled ? [] : event.deliveries.indices.filter { !settled.contains($0) }.map { Part(message: self, index: $0) }
+    var isApplied: Bool { progress.withLock { $0.isApplied } }
+    var unapplied: [Part] {
+        let (isApplied, applied) = progress.withLock { ($0.isApplied, $0.applied) }
+        return isApplied ? [] : event.deliveries.indices.filter { !applied.contains($0) }.map { Part(message: self, index: $0) }
     }
 
-    func settle() { progress.withLock { $0.isSettled = true } }
+    func markApplied() { progress.withLock { $0.isApplied = true } }
 
     /// - Parameter end: The delivery's outcome if it differs from the message's; an event without deliveries for none.
-    func settle(_ index: Int, as end: OutcomeEvent? = nil) {
+    func markApplied(_ index: Int, as end: OutcomeEvent? = nil) {
         progress.withLock { progress in
-            progress.settled.insert(index)
+            progress.applied.insert(index)
             progress.ended[index] = end
-            progress.isSettled = progress.settled.count == event.deliveries.count
+            progress.isApplied = progress.applied.count == event.deliveries.count
         }
     }
 

@@ -38,7 +38,7 @@ extension OutcomeStore {
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
             WHERE (member_at(j.members, e.position::int) < 0 OR EXISTS (
                     SELECT FROM tokens t WHERE t.id = member_at(j.members, e.position::int)))
-                AND (get_bit(j.settled, e.position::int) = 0 OR EXISTS (
+                AND (get_bit(j.ended, e.position::int) = 0 OR EXISTS (
                     SELECT FROM receipts x
                     WHERE x.notification = e.notification AND x.number = e.number AND x.position = e.position AND x.is_replayed))
             ORDER BY e.notification, e.number, e.position

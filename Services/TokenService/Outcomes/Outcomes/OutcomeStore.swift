@@ -78,10 +78,10 @@ package struct OutcomeStore {
     /// - Returns: The deliveries that had no final outcome before.
     package func finish(_ known: [OutcomeBatch.Entry], of origins: [PushID: Origin]) throws -> [Finished] {
         guard !known.isEmpty else { return [] }
-        var ends = try settle(known)
+        var ends = try markFinal(known)
         if ends.count < known.count {
-            let settled = Set(ends.lazy.map(\.entry.delivery.id))
-            ends += try finishReplayed(known.filter { !settled.contains($0.delivery.id) })
+            let ended = Set(ends.lazy.map(\.entry.delivery.id))
+            ends += try finishReplayed(known.filter { !ended.contains($0.delivery.id) })
         }
         let tokens = try writeReceipts(of: ends, origins)
         return ends.map { end in
@@ -111,7 +111,7 @@ package struct OutcomeStore {
     /// Counts outcomes in their notifications, and ends those that have all of them. The decision needs no receipt: it costs the same for
     /// one delivery and for ten million.
     /// - Returns: the notifications that have all their outcomes now.
-    package func settleNotifications(_ finished: [Finished]) throws -> [PushID] {
+    package func countInNotifications(_ finished: [Finished]) throws -> [PushID] {
         guard !finished.isEmpty else { return [] }
         let counts = Tally(
             finished.lazy.map { Ending(notification: $0.notification, outcome: $0.outcome, status: $0.status, reason: $0.reason) }
@@ -139,9 +139,9 @@ package struct OutcomeStore {
                     AS c (id, class, status, reason, count)
                 GROUP BY id
             ) AS e
-            WHERE n.id = e.id RETURNING n.id, n.pending = 0 AND n.state <> 'expanding' AS is_settled
+            WHERE n.id = e.id RETURNING n.id, n.pending = 0 AND n.state <> 'expanding' AS has_ended
             """)
-        return try rows.compactMap { row in try row["is_settled"] ? try row["id"] : nil }
+        return try rows.compactMap { row in try row["has_ended"] ? try row["id"] : nil }
     }
 
     /// Adds to the apps' counts per minute, which the brakes use.
@@ -235,7 +235,7 @@ extension OutcomeStore {
     }
 
     /// A batch's outcomes of one job.
-    private struct Settled {
+    private struct JobMarks {
         let job: JobID
         /// The entry for each position; -1 if there is none.
         var places = [Int](repeating: -1, count: PushJob.maximumDeliveries)
@@ -246,36 +246,36 @@ extension OutcomeStore {
 
     /// - Parameter entries: Final outcomes in ascending order of id, and so job by job.
     /// - Returns: The deliveries that had no final outcome before.
-    func settle(_ entries: [OutcomeBatch.Entry]) throws -> [End] {
-        var settled: [Settled] = []
+    func markFinal(_ entries: [OutcomeBatch.Entry]) throws -> [End] {
+        var marks: [JobMarks] = []
         var indices: [JobID: Int] = [:]
         var last = 0
         for index in entries.indices {
             let place = DeliveryNames.place(of: entries[index].delivery.id)
             let job = JobID(notification: entries[index].delivery.notification, number: place.job)
-            if settled.isEmpty || settled[last].job != job {
-                last = indices[job] ?? settled.count
-                if last == settled.count {
-                    settled.append(Settled(job: job))
+            if marks.isEmpty || marks[last].job != job {
+                last = indices[job] ?? marks.count
+                if last == marks.count {
+                    marks.append(JobMarks(job: job))
                     indices[job] = last
                 }
             }
-            settled[last].places[place.position] = index
+            marks[last].places[place.position] = index
         }
         let rows = try session.execute(
             """
             WITH locked AS (
-                SELECT j.notification, j.number, j.settled, j.sandbox, j.members, e.mask::bit(100) AS mask
-                FROM unnest(\(settled.map(\.job.notification))::uuid[], \(settled.map(\.job.number))::bigint[],
-                    \(settled.map(\.mask))::text[])
+                SELECT j.notification, j.number, j.ended, j.sandbox, j.members, e.mask::bit(100) AS mask
+                FROM unnest(\(marks.map(\.job.notification))::uuid[], \(marks.map(\.job.number))::bigint[],
+                    \(marks.map(\.mask))::text[])
                     AS e (notification, number, mask)
                 JOIN jobs j ON j.notification = e.notification AND j.number = e.number
                 ORDER BY j.notification, j.number FOR NO KEY UPDATE OF j
             ), changed AS (
-                UPDATE jobs j SET settled = l.settled | l.mask FROM locked l
-                WHERE j.notification = l.notification AND j.number = l.number AND (l.mask & ~l.settled) <> B'0'::bit(100)
+                UPDATE jobs j SET ended = l.ended | l.mask FROM locked l
+                WHERE j.notification = l.notification AND j.number = l.number AND (l.mask & ~l.ended) <> B'0'::bit(100)
             )
-            SELECT notification, number, (mask & ~settled)::text AS fresh, sandbox::text AS sandbox, members FROM locked
+            SELECT notification, number, (mask & ~ended)::text AS fresh, sandbox::text AS sandbox, members FROM locked
             """)
         var ends: [End] = []
         ends.reserveCapacity(entries.count)
@@ -285,7 +285,7 @@ extension OutcomeStore {
             let members = Job.members(of: try row["members"])
             let sandbox = Job.positions(in: try row["sandbox"])
             for (position, bit) in fresh.utf8.enumerated() where bit == UInt8(ascii: "1") && position < members.count {
-                let place = settled[index].places[position]
+                let place = marks[index].places[position]
                 guard place >= 0 else { continue }
                 ends.append(
                     End(

@@ -75,7 +75,7 @@ struct ActivityReports {
         guard !reports.isEmpty else { return }
         let missing = Set(reports.map(\.key)).filter { activities[$0] == nil }.sorted()
         activities.merge(try ActivityStore(session: session).reserve(missing)) { first, _ in first }
-        let newest = activities.values.compactMap(\.line.newest)
+        let newest = activities.values.compactMap(\.queue.newest)
         if !newest.isEmpty {
             let found: [PushID] = try session.execute(
                 """
@@ -138,9 +138,9 @@ struct ActivityReports {
             guard var activity = activities[key] ?? taken.newActivity(at: batch.now) else { continue }
             let (isFirst, copy) = (activity.reportedAt == nil, PushID.timeOrdered(milliseconds: batch.now))
             // An end that waits for the first token goes there. After an end that expired, or a sign-out, none waits.
-            let isWaiting = activity.line.isWaiting && activity.line.newest.map { sendable.contains($0) } ?? false
+            let isWaiting = activity.queue.isWaiting && activity.queue.newest.map { sendable.contains($0) } ?? false
             if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now), activity.endedAt == nil || isWaiting {
-                if activity.line.isWaiting, let newest = activity.line.newest { released.append(newest) }
+                if activity.queue.isWaiting, let newest = activity.queue.newest { released.append(newest) }
                 if let channel = report.channel { later.append(Self.follow(key, channel)) }
                 if !isFirst, isTokenNew, let original = activity.renew(as: copy, ofThese: sendable, now: batch.now) {
                     copies.append((original, copy))

@@ -126,9 +126,9 @@ package struct ActivityStore {
                     \(milliseconds: rows.map(\.reportedAt))::timestamptz[],
                     \(rows.map(\.hasFrequentUpdates))::bool[], \(milliseconds: rows.map(\.endedAt))::timestamptz[],
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
-                    \(rows.map(\.line.newest))::uuid[], \(rows.map(\.line.newestTimestamp))::bigint[],
-                    \(rows.map(\.line.isWaiting))::bool[], \(rows.map(\.line.sending))::uuid[],
-                    \(rows.map(\.line.isRetrying))::bool[], \(milliseconds: rows.map(\.line.freeAt))::timestamptz[])
+                    \(rows.map(\.queue.newest))::uuid[], \(rows.map(\.queue.newestTimestamp))::bigint[],
+                    \(rows.map(\.queue.isWaiting))::bool[], \(rows.map(\.queue.sending))::uuid[],
+                    \(rows.map(\.queue.isRetrying))::bool[], \(milliseconds: rows.map(\.queue.freeAt))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                     ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
             ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type,
@@ -143,7 +143,7 @@ package struct ActivityStore {
 
     /// Removes activities whose start reaches no device. An activity follows the channel that its start names, or none; the row lock keeps
     /// a request from deleting the channel meanwhile.
-    package static func settleStarts(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
+    package static func removeUnreached(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
         guard !starts.isEmpty else { return [] }
         let starts = starts.sorted { $0.key < $1.key }
         let (apps, users) = (starts.map(\.key.app), starts.map(\.key.owner.user))
@@ -233,11 +233,11 @@ extension LiveActivity {
         endedAt = try row.milliseconds("ended_at")
         staleAt = try row.milliseconds("stale_at")
         dismissedAt = try row.milliseconds("dismissed_at")
-        line = try UpdateLine(row)
+        queue = try UpdateQueue(row)
     }
 }
 
-extension UpdateLine {
+extension UpdateQueue {
     /// - Parameter row: A row of `activities` or `channels`.
     package init(_ row: PostgresRow) throws {
         self.init()

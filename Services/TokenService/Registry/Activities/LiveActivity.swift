@@ -4,7 +4,7 @@ package import TokenServiceKit
 
 /// One Live Activity as the platform follows it. Times are UNIX milliseconds.
 ///
-/// Beside the rules of its line (``UpdateLine``), its updates wait until a device has reported the update token
+/// Beside the rules of its queue (``UpdateQueue``), its updates wait until a device has reported the update token
 /// (`docs/guides/live-activities.md`).
 package struct LiveActivity: Equatable, Sendable {
     /// The system ends an activity eight hours after its start (Apple, "Displaying live data with Live Activities").
@@ -22,7 +22,7 @@ package struct LiveActivity: Equatable, Sendable {
     package var endedAt: Int64?
     package var staleAt: Int64?
     package var dismissedAt: Int64?
-    package var line = UpdateLine()
+    package var queue = UpdateQueue()
 
     /// Names an activity among all apps'. Texts are compared by bytes (``ExactText``).
     package struct Key: Hashable, Sendable, Comparable {
@@ -121,7 +121,7 @@ package struct ActivityChange: Equatable, Sendable {
 extension LiveActivity {
     /// What becomes of an update when it is accepted.
     package enum Admission: Equatable, Sendable {
-        case turn(UpdateLine.Turn)
+        case turn(UpdateQueue.Turn)
         /// The activity is over.
         case over
     }
@@ -138,8 +138,8 @@ extension LiveActivity {
     ) -> Admission {
         // After an end only another end counts: it may move the dismissal.
         if isOver(at: now), change.event != .end { return .over }
-        let wasRetrying = line.isRetrying
-        guard line.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .turn(.outdated) }
+        let wasRetrying = queue.isRetrying
+        guard queue.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .turn(.outdated) }
         staleAt = change.staleDate.map { $0 * 1000 }
         if change.event == .end {
             endedAt = endedAt ?? now
@@ -154,12 +154,12 @@ extension LiveActivity {
     }
 
     /// An end waits for no window.
-    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateLine.Turn {
-        line.turn(of: notification, isReady: reportedAt != nil, window: endedAt == nil ? window : nil, now: now)
+    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateQueue.Turn {
+        queue.turn(of: notification, isReady: reportedAt != nil, window: endedAt == nil ? window : nil, now: now)
     }
 
     package mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {
-        line.begin(notification, window: priority == 10 && !hasFrequentUpdates ? window : nil, now: now)
+        queue.begin(notification, window: priority == 10 && !hasFrequentUpdates ? window : nil, now: now)
     }
 
     /// A device of its owner has reported an update token.
@@ -174,13 +174,13 @@ extension LiveActivity {
         return isFirst || !isOver(at: now)
     }
 
-    /// A device has an update token to which the newest state was not sent. A copy of its notification takes its place in the line.
+    /// A device has an update token to which the newest state was not sent. A copy of its notification takes its place in the queue.
     /// - Parameter sendable: The newest notification is copied if it is one of these.
     /// - Returns: the notification to copy; nil if none has to go again.
     package mutating func renew(as copy: PushID, ofThese sendable: Set<PushID>, now: Int64) -> PushID? {
-        guard !line.isWaiting, let newest = line.newest, sendable.contains(newest), !isOver(at: now) else { return nil }
-        line.newest = copy
-        line.isWaiting = true
+        guard !queue.isWaiting, let newest = queue.newest, sendable.contains(newest), !isOver(at: now) else { return nil }
+        queue.newest = copy
+        queue.isWaiting = true
         return newest
     }
 }

@@ -12,7 +12,7 @@ package struct RegistryStore {
     package init(session: PostgresSession) { self.session = session }
 
     /// The rows to read of one app.
-    package struct Scope: Sendable {
+    package struct Needs: Sendable {
         package var app: App.ID
         package var installations: [PushID]
         /// Their holders are read as well.
@@ -30,7 +30,7 @@ package struct RegistryStore {
 
     package struct Loaded {
         package var batch: RegistryBatch
-        /// Open fences of the scopes' installations: committed earlier and perhaps not on the control stream. An answer waits for them as
+        /// Open fences of the needed installations: committed earlier and perhaps not on the control stream. An answer waits for them as
         /// well.
         package var openFences: [Fence]
     }
@@ -38,14 +38,14 @@ package struct RegistryStore {
     /// Takes locks in the common order (``RegistryLock``): names, then installations. It locks token rows only to retire or delete them:
     /// any other change of one holds its name or its installation, and a registration overrules an answer of APNs.
     /// - Parameters:
-    ///   - scopes: In ascending order of app.
+    ///   - allNeeds: In ascending order of app.
     ///   - names: To be locked first, in ascending order.
-    package func load(_ scopes: [Scope], locking names: [Int64]) throws -> Loaded {
+    package func load(_ allNeeds: [Needs], locking names: [Int64]) throws -> Loaded {
         let answers = try session.pipeline(
             [RegistryLock.query(names)]
-                + scopes.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0), Self.standIns($0)] })
+                + allNeeds.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0), Self.standIns($0)] })
         let now: Int64 = try answers[0].only().milliseconds("now")
-        let parts = scopes.indices.map { 1 + 4 * $0 }
+        let parts = allNeeds.indices.map { 1 + 4 * $0 }
         let open = try parts.flatMap { try answers[$0 + 2].map { row in try (key: InstallationKey(row), fence: Fence(row)) } }
         let unpublished = Set(open.map(\.key))
         var activeTokens: [InstallationKey: Int64] = [:]
@@ -117,7 +117,7 @@ package struct RegistryStore {
             if isShared, reached.count > Self.maximumReachedTogether { throw LongChain() }
             unread = Dictionary(grouping: reached.subtracting(rows.keys).sorted(), by: \.app)
             for (app, keys) in unread {
-                let locked = try session.execute(Self.lockInstallations(Scope(app: app, installations: keys.map(\.id))))
+                let locked = try session.execute(Self.lockInstallations(Needs(app: app, installations: keys.map(\.id))))
                 for row in locked {
                     let row = try InstallationState(row, unpublished: [])
                     rows[row.key] = rows[row.key] ?? row
@@ -135,25 +135,25 @@ package struct RegistryStore {
 struct LongChain: Error {}
 
 extension RegistryStore {
-    /// Installations of a scope that are locked only because their tokens moved on. A device that was installed anew now and then has a
-    /// few.
+    /// Installations among the needed that are locked only because their tokens moved on. A device that was installed anew now and then has
+    /// a few.
     private static let maximumReached: Int64 = 256
     /// Installations that the changes of several callers reach together: four for each of a full batch.
     private static let maximumReachedTogether = 1000
 
     /// The named installations, the holders of the named tokens, the installations of the named users, and those whose tokens once moved to
     /// one of these, the nearest first, as far as the limit goes. Only a fence needs the rest, and reads them itself (``withMoves(_:)``).
-    private static func lockInstallations(_ scope: Scope) -> PostgresQuery {
+    private static func lockInstallations(_ needs: Needs) -> PostgresQuery {
         """
         WITH RECURSIVE concerned (id) AS (
-            SELECT unnest(\(scope.installations)::uuid[])
-            UNION SELECT installation FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
-            UNION SELECT id FROM installations WHERE app_id = \(scope.app) AND owner = ANY (\(scope.users)::text[])
+            SELECT unnest(\(needs.installations)::uuid[])
+            UNION SELECT installation FROM tokens WHERE app_id = \(needs.app) AND token = ANY (\(needs.tokens.map(\.bytes))::bytea[])
+            UNION SELECT id FROM installations WHERE app_id = \(needs.app) AND owner = ANY (\(needs.users)::text[])
         ), reached (id) AS (
             SELECT id FROM concerned
-            UNION SELECT m.predecessor FROM reached r CROSS JOIN LATERAL predecessors_of(\(scope.app), r.id) AS m
+            UNION SELECT m.predecessor FROM reached r CROSS JOIN LATERAL predecessors_of(\(needs.app), r.id) AS m
         )
-        SELECT * FROM installations WHERE app_id = \(scope.app) AND id = ANY (ARRAY(
+        SELECT * FROM installations WHERE app_id = \(needs.app) AND id = ANY (ARRAY(
             SELECT id FROM concerned
             UNION ALL SELECT id FROM (SELECT id FROM reached LIMIT (SELECT count(*) FROM concerned) + \(maximumReached)) AS nearest
         ))
@@ -162,32 +162,32 @@ extension RegistryStore {
     }
 
     /// The tokens of the named installations, and those with the named values that others hold.
-    private static func tokens(_ scope: Scope) -> PostgresQuery {
+    private static func tokens(_ needs: Needs) -> PostgresQuery {
         """
-        SELECT * FROM tokens WHERE app_id = \(scope.app) AND installation = ANY (\(scope.installations)::uuid[])
+        SELECT * FROM tokens WHERE app_id = \(needs.app) AND installation = ANY (\(needs.installations)::uuid[])
         UNION ALL
-        SELECT * FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
-            AND installation <> ALL (\(scope.installations)::uuid[])
+        SELECT * FROM tokens WHERE app_id = \(needs.app) AND token = ANY (\(needs.tokens.map(\.bytes))::bytea[])
+            AND installation <> ALL (\(needs.installations)::uuid[])
         """
     }
 
     /// The active tokens of stand-ins, doubtful ones among them, also those that were not read. Not while it locks the installations: a
     /// statement that waits for a row does not see what became of its tokens meanwhile.
-    private static func standIns(_ scope: Scope) -> PostgresQuery {
+    private static func standIns(_ needs: Needs) -> PostgresQuery {
         """
         SELECT i.app_id, i.id AS installation, (
             SELECT count(*) FROM tokens t WHERE t.app_id = i.app_id AND t.installation = i.id AND t.state <> 'retired'
         ) AS active_tokens
-        FROM installations i WHERE i.app_id = \(scope.app) AND i.is_imported AND i.id = ANY (ARRAY(
-            SELECT unnest(\(scope.installations)::uuid[])
-            UNION ALL SELECT installation FROM tokens WHERE app_id = \(scope.app) AND token = ANY (\(scope.tokens.map(\.bytes))::bytea[])
+        FROM installations i WHERE i.app_id = \(needs.app) AND i.is_imported AND i.id = ANY (ARRAY(
+            SELECT unnest(\(needs.installations)::uuid[])
+            UNION ALL SELECT installation FROM tokens WHERE app_id = \(needs.app) AND token = ANY (\(needs.tokens.map(\.bytes))::bytea[])
         ))
         """
     }
 
-    private static func openFences(_ scope: Scope) -> PostgresQuery {
+    private static func openFences(_ needs: Needs) -> PostgresQuery {
         """
-        SELECT f.* FROM unnest(\(scope.installations)::uuid[]) AS named (id) CROSS JOIN LATERAL open_fences_of(\(scope.app), named.id) AS f
+        SELECT f.* FROM unnest(\(needs.installations)::uuid[]) AS named (id) CROSS JOIN LATERAL open_fences_of(\(needs.app), named.id) AS f
         """
     }
 
@@ -261,25 +261,25 @@ extension RegistryStore {
 
     /// Signs out or deregisters.
     func commit(_ change: RegistryChange, of app: App) throws -> Committed {
-        var scope = Scope(app: app.id, installations: [])
+        var needs = Needs(app: app.id, installations: [])
         var target: RegistryChange.Target?
         if case .signOut(let named, _) = change { target = named }
         if case .deregister(let named, _) = change { target = named }
         switch target {
-        case .installation(let id): scope.installations = [id]
-        case .user(_, let ids): scope.installations = ids
+        case .installation(let id): needs.installations = [id]
+        case .user(_, let ids): needs.installations = ids
         case .token(let token, _):
-            scope.tokens = [token]
+            needs.tokens = [token]
             try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, tokens: [token])))
             // They stay the holders: a change that moves the token needs the lock on its name.
-            scope.installations = try session.execute(
+            needs.installations = try session.execute(
                 "SELECT DISTINCT installation FROM tokens WHERE app_id = \(app.id) AND token = \(token.bytes)"
             ).column("installation")
         case nil: break
         }
-        let names = scope.tokens.isEmpty ? RegistryLock.keys(app: app.id, installations: scope.installations) : []
+        let names = needs.tokens.isEmpty ? RegistryLock.keys(app: app.id, installations: needs.installations) : []
         return try commit(
-            change, of: app, reading: scope, locking: names, shown: { batch in target.flatMap { batch.keys(of: $0, app: app.id).first } })
+            change, of: app, reading: needs, locking: names, shown: { batch in target.flatMap { batch.keys(of: $0, app: app.id).first } })
     }
 
     /// A change of the next installations that a user owns, whose name it locks.
@@ -291,16 +291,16 @@ extension RegistryStore {
         try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, users: [user])))
         let owned = try InstallationStore(session: session, app: app).installations(ownedBy: user, after: cursor, limit: limit)
         guard !owned.isEmpty else { return (Committed(), nil) }
-        let committed = try commit(change(owned), of: app, reading: Scope(app: app.id, installations: owned), also: also)
+        let committed = try commit(change(owned), of: app, reading: Needs(app: app.id, installations: owned), also: also)
         return (committed, owned.count < limit ? nil : owned.last)
     }
 
     /// - Parameter also: Gets the batch and the installations of the change; runs in the same transaction.
     package func commit(
-        _ change: RegistryChange, of app: App, reading scope: Scope, locking names: [Int64] = [],
+        _ change: RegistryChange, of app: App, reading needs: Needs, locking names: [Int64] = [],
         also: (RegistryBatch, [PushID]) -> [PostgresQuery] = { _, _ in [] }, shown: (RegistryBatch) -> InstallationKey? = { _ in nil }
     ) throws -> Committed {
-        let loaded = try load([scope], locking: names)
+        let loaded = try load([needs], locking: names)
         let (batch, result) = try apply(loaded.batch) { batch in try batch.apply(change, of: app) }
         let written = try save(batch, also: also(batch, result.installations.map(\.id)))
         let key = result.installations.first ?? shown(loaded.batch)

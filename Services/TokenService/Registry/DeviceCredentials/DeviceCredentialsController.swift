@@ -27,10 +27,10 @@ package struct DeviceCredentialsController: Sendable {
         let epoch = try await pool.session { session in
             try InstallationStore(session: session, app: app).ownerEpoch(of: wanted.installation)
         }
-        let credential = DeviceCredential(
+        let credential = DeviceCredentialClaims(
             app: app.slug, installation: wanted.installation, user: wanted.user, ownerEpoch: epoch,
             expiresAt: UnixTime.milliseconds() + wanted.lifetimeSeconds * 1000)
-        return JSONAnswer.response(.created, DeviceCredential.response, (credential, keys.text(credential)))
+        return JSONAnswer.response(.created, DeviceCredentialClaims.response, (credential, keys.text(credential)))
     }
 }
 
@@ -44,7 +44,8 @@ private struct WantedCredential {
         let installation = text.flatMap { PushID($0) }
         if text != nil, installation == nil { body.problem("installation", "invalid_id", "a UUID") }
         let user = body.nullableUser("user")
-        lifetimeSeconds = body.optionalInteger("lifetime_seconds", in: DeviceCredential.lifetimes) ?? DeviceCredential.standardLifetime
+        lifetimeSeconds =
+            body.optionalInteger("lifetime_seconds", in: DeviceCredentialClaims.lifetimes) ?? DeviceCredentialClaims.standardLifetime
         body.finish()
         guard let installation, let user else { return nil }
         self.installation = installation
@@ -52,7 +53,7 @@ private struct WantedCredential {
     }
 }
 
-extension DeviceCredential {
+extension DeviceCredentialClaims {
     /// Seconds.
     static let standardLifetime: Int64 = 3600
 
@@ -66,7 +67,7 @@ extension DeviceCredential {
                 "How long it may register. It may sign out for ninety days."),
         ])
 
-    static let response = ResponseSchema<(credential: DeviceCredential, text: String)>.object(
+    static let response = ResponseSchema<(credential: DeviceCredentialClaims, text: String)>.object(
         "DeviceCredential",
         [
             .required(

@@ -140,7 +140,7 @@ package struct InstallationRegistration: Sendable {
         for _ in 0..<Self.maximumPreparations {
             do {
                 let committed = try await queue.submit(request)
-                var result = committed.settled(by: await fences.publish(committed.fences), superseded: superseded)
+                var result = committed.narrowed(by: await fences.publish(committed.fences), superseded: superseded)
                 result.warnings = await warnings.of([result.record])[0]
                 return result
             } catch is SupersedesTooMany {
@@ -171,7 +171,7 @@ package struct InstallationRegistration: Sendable {
         let committed = await transactions.commit(requests, isAlone: { $0.count == 1 })
         let fence = await fences.publish(committed.flatMap(\.fences))
         return committed.enumerated().map { [superseded, failures] index, result in
-            result.map { $0.settled(by: fence, superseded: superseded) }
+            result.map { $0.narrowed(by: fence, superseded: superseded) }
                 .mapError { $0 is SupersedesTooMany ? failures[index] ?? CommitQueueFull() : $0 }
         }
     }
@@ -192,9 +192,9 @@ extension InstallationRegistration {
         var fences: [Fence]
 
         /// - Parameter superseded: The state of the fences of installations that were signed out before.
-        func settled(by published: FenceState, superseded: FenceState) -> Result {
+        func narrowed(by published: FenceState, superseded: FenceState) -> Result {
             var result = result
-            if !fences.isEmpty { result.record.fence = result.record.fence.settled(by: published) }
+            if !fences.isEmpty { result.record.fence = result.record.fence.narrowed(by: published) }
             if superseded == .pending { result.record.fence = .pending }
             return result
         }
@@ -253,13 +253,13 @@ extension RegistryStore {
     func commit(
         _ requests: [RegistryRequest], isShared: Bool = false
     ) throws -> [Result<InstallationRegistration.Committed, any Error>] {
-        let scopes = Dictionary(grouping: requests, by: \.app.id).sorted { $0.key < $1.key }.map { app, requests in
-            Scope(
+        let allNeeds = Dictionary(grouping: requests, by: \.app.id).sorted { $0.key < $1.key }.map { app, requests in
+            Needs(
                 app: app, installations: Array(Set(requests.map(\.installation.id))), tokens: Array(Set(requests.flatMap(\.tokens))),
                 users: requests.compactMap(\.onlyInstallationOf))
         }
         var activities = try ActivityReports(requests, in: session)
-        let loaded = try load(scopes, locking: RegistryLock.unique(requests.flatMap(\.locks)))
+        let loaded = try load(allNeeds, locking: RegistryLock.unique(requests.flatMap(\.locks)))
         let (batch, results) = try apply(loaded.batch, isShared: isShared) { batch in
             requests.map { request in
                 Result {
@@ -298,7 +298,7 @@ extension Swift.Result<InstallationRegistration.Committed, any Error> {
 
 extension FenceState {
     /// The rest of this state after its unpublished fences were published with the given result.
-    package func settled(by published: FenceState) -> FenceState {
+    package func narrowed(by published: FenceState) -> FenceState {
         switch published {
         case .none: self
         case .effective: .effective

@@ -55,7 +55,8 @@ extension Resource {
         installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, and as soon as another user \
         signs in on the installation or its user is signed out.
         """,
-        request: .json(DeviceCredential.request), answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredential.response))],
+        request: .json(DeviceCredentialClaims.request),
+        answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredentialClaims.response))],
         problems: [.deviceCredentialsOff])
 
     private static let ifMatch = Parameter.header(

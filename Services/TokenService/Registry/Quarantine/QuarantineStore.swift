@@ -82,11 +82,11 @@ package struct QuarantineStore {
             }
         let candidates: [Int64] = try rows.column("id")
         guard let end = candidates.last else { return nil }
-        let scope = RegistryStore.Scope(
+        let needs = RegistryStore.Needs(
             app: app.id, installations: Array(Set(try rows.column("installation"))), tokens: Array(Set(try rows.column("token"))))
-        let names = RegistryLock.keys(app: app.id, installations: scope.installations, tokens: scope.tokens)
+        let names = RegistryLock.keys(app: app.id, installations: needs.installations, tokens: needs.tokens)
         let registry = RegistryStore(session: session)
-        var batch = try registry.load([scope], locking: names).batch
+        var batch = try registry.load([needs], locking: names).batch
         // Another call, or a registration, may have taken one of them out before the locks were granted.
         let waiting = candidates.filter { id in batch.index(ofToken: id).map { batch.tokens[$0].quarantinedAt != nil } ?? false }
         let restored = batch.apply(toTokens: waiting.map { .restore(token: $0) })

@@ -28,35 +28,35 @@ package struct SignOut: Sendable {
     /// Signs one installation out.
     /// - Throws: ``OwnerMismatch`` if another user than expected is signed in; an installation without a user never conflicts.
     package func logOut(_ installation: PushID, expected: ExpectedOwner, app: App) async throws -> Result {
-        try await settle(.signOut(.installation(installation), expecting: expected), app)
+        try await commit(.signOut(.installation(installation), expecting: expected), app)
     }
 
     /// Signs out the holders of a token, for clients that know nothing else.
     /// - Throws: ``OwnerMismatch`` if another user than expected is signed in at one of them.
     package func logOut(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws -> Result {
-        try await settle(.signOut(.token(token, environment), expecting: expected), app)
+        try await commit(.signOut(.token(token, environment), expecting: expected), app)
     }
 
     /// Signs out, retires the tokens and removes the device's data.
     /// - Throws: ``OwnerMismatch`` if another user than expected is signed in; an installation without a user never conflicts.
     package func deregister(_ installation: PushID, expected: ExpectedOwner, app: App) async throws {
-        _ = try await settle(.deregister(.installation(installation), expecting: expected), app)
+        _ = try await commit(.deregister(.installation(installation), expecting: expected), app)
     }
 
     /// Deregisters the installations at which a token is active, for clients that know nothing else. A token that was replaced since
     /// identifies the installation no longer.
     /// - Throws: ``OwnerMismatch`` if another user than expected is signed in at one of them.
     package func deregister(token: DeviceToken, environment: APNsEnvironment?, expected: ExpectedOwner, app: App) async throws {
-        _ = try await settle(.deregister(.token(token, environment), expecting: expected), app)
+        _ = try await commit(.deregister(.token(token, environment), expecting: expected), app)
     }
 
-    private func settle(_ change: RegistryChange, _ app: App) async throws -> Result {
+    private func commit(_ change: RegistryChange, _ app: App) async throws -> Result {
         let committed = try await pool.registryTransaction { session in try RegistryStore(session: session).commit(change, of: app) }
         let published = await fences.publish(committed.fences)
         let shown = committed.shown
         return Result(
             installation: shown?.key.id, signedOut: !committed.installations.isEmpty, ownerEpoch: shown?.epoch ?? 0,
-            fence: (shown?.isRegistered == true ? shown?.fence ?? .none : .none).settled(by: published),
+            fence: (shown?.isRegistered == true ? shown?.fence ?? .none : .none).narrowed(by: published),
             count: committed.installations.count)
     }
 

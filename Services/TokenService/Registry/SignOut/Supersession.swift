@@ -72,8 +72,8 @@ struct Supersession: Sendable {
         let others = try InstallationStore(session: session, app: app).installations(ownedBy: user, after: .lowest, limit: page + 1)
             .filter { $0 != successor }.prefix(page)
         guard !others.isEmpty else { return nil }
-        let scope = RegistryStore.Scope(app: app.id, installations: others + [successor])
-        return try RegistryStore(session: session).commit(.supersede(before: request.change), of: app, reading: scope).fences
+        let needs = RegistryStore.Needs(app: app.id, installations: others + [successor])
+        return try RegistryStore(session: session).commit(.supersede(before: request.change), of: app, reading: needs).fences
     }
 }
 

@@ -190,12 +190,12 @@ extension ActivityRecord {
         .nullable("channel", .text(.string(Purpose.maximumNameBytes).example("game-17")), "The broadcast channel whose states it shows.") {
             $0.channel
         },
-        .nullable("newest", .uuid, "The notification with the newest state.") { $0.activity.line.newest },
+        .nullable("newest", .uuid, "The notification with the newest state.") { $0.activity.queue.newest },
         .nullable("newest_timestamp", .integer(.integer(0...Int64.max)), "Of that state, UNIX seconds.") {
-            $0.activity.line.newestTimestamp
+            $0.activity.queue.newestTimestamp
         },
         .required("waiting", .boolean, "The newest state waits: for an update token, the update before it, or the app's window.") {
-            $0.activity.line.isWaiting
+            $0.activity.queue.isWaiting
         },
         .required("frequent_updates", .boolean, "The person lets the app update its activities frequently.") {
             $0.activity.hasFrequentUpdates

@@ -34,7 +34,7 @@ struct UpdateAdmission {
     private mutating func admit(_ item: NotificationStore.Item) {
         guard let key = self.key(of: item) else { return items.append(item) }
         // Another process's clock may be ahead: what comes later is not older.
-        let restamped = targets[key]?.line.newestTimestamp.flatMap { item.stamped(atLeast: $0) }
+        let restamped = targets[key]?.queue.newestTimestamp.flatMap { item.stamped(atLeast: $0) }
         let item = restamped ?? item
         let notification = item.notification
         guard let change = notification.request.activity else { return items.append(item) }
@@ -55,7 +55,7 @@ struct UpdateAdmission {
         }
     }
 
-    private mutating func admit(_ item: NotificationStore.Item, _ turn: UpdateLine.Turn, of target: UpdateTarget) {
+    private mutating func admit(_ item: NotificationStore.Item, _ turn: UpdateQueue.Turn, of target: UpdateTarget) {
         let expiry = item.notification.request.expiresAt
         switch turn {
         case .outdated:
@@ -77,13 +77,13 @@ struct UpdateAdmission {
                 refused.insert(notification.id)
                 return
             }
-            if earlier.line.isWaiting, let newest = earlier.line.newest { superseded.append(newest) }
+            if earlier.queue.isWaiting, let newest = earlier.queue.newest { superseded.append(newest) }
         }
         var activity = LiveActivity(
             key: key, attributesType: change.attributesType,
             startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
         activity.isStartedForUser = notification.request.target.user != nil
-        activity.line.newestTimestamp = change.timestamp
+        activity.queue.newestTimestamp = change.timestamp
         activity.staleAt = change.staleDate.map { $0 * 1000 }
         starts[key] = (notification.id, change.channelID)
         store(.activity(activity))
@@ -97,7 +97,7 @@ struct UpdateAdmission {
         case .activity(let id):
             guard let owner = owner(of: item, change.event) else { return nil }
             return .activity(LiveActivity.Key(app: item.app.id, owner: owner, id: id))
-        case .channel(let name): return .channel(ChannelLine.Key(app: item.app.id, name: name))
+        case .channel(let name): return .channel(ChannelQueue.Key(app: item.app.id, name: name))
         case .type: return nil
         }
     }
@@ -122,7 +122,7 @@ struct UpdateAdmission {
     var writes: [PostgresQuery] {
         let rows = changed.sorted().compactMap { targets[$0] }
         return CancellationOutbox.supersede(superseded) + UpdateTargetStore.save(rows)
-            + ActivityStore.settleStarts(starts)
+            + ActivityStore.removeUnreached(starts)
             + NotificationStore.forgetKeys(of: refused)
     }
 }

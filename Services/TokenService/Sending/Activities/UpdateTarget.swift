@@ -4,12 +4,12 @@ package import TokenServiceRegistry
 /// What updates go to, one after another: a Live Activity, or a broadcast channel.
 package enum UpdateTarget: Equatable, Sendable {
     case activity(LiveActivity)
-    case channel(ChannelLine)
+    case channel(ChannelQueue)
 
     /// Activities come before channels.
     package enum Key: Hashable, Sendable, Comparable {
         case activity(LiveActivity.Key)
-        case channel(ChannelLine.Key)
+        case channel(ChannelQueue.Key)
     }
 
     package var key: Key {
@@ -19,27 +19,27 @@ package enum UpdateTarget: Equatable, Sendable {
         }
     }
 
-    package var line: UpdateLine {
+    package var queue: UpdateQueue {
         get {
             switch self {
-            case .activity(let activity): activity.line
-            case .channel(let channel): channel.line
+            case .activity(let activity): activity.queue
+            case .channel(let channel): channel.queue
             }
         }
         set {
             switch self {
             case .activity(var activity):
-                activity.line = newValue
+                activity.queue = newValue
                 self = .activity(activity)
             case .channel(var channel):
-                channel.line = newValue
+                channel.queue = newValue
                 self = .channel(channel)
             }
         }
     }
 
     /// - Parameter window: That of the app, for an activity.
-    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateLine.Turn {
+    package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateQueue.Turn {
         switch self {
         case .activity(let activity): activity.turn(of: notification, window: window, now: now)
         case .channel(let channel): channel.turn(of: notification, now: now)
@@ -51,7 +51,7 @@ package enum UpdateTarget: Equatable, Sendable {
     /// - Returns: the notification that may go next.
     package mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
         switch self {
-        case .activity: return line.failed(notification, superseded: &superseded)
+        case .activity: return queue.failed(notification, superseded: &superseded)
         case .channel(var channel):
             defer { self = .channel(channel) }
             return channel.failed(notification, superseded: &superseded)

@@ -17,24 +17,24 @@ package struct UpdateTargetStore {
         let (activities, channels) = Self.split(keys)
         return Self.merged(
             activities.isEmpty ? [:] : try ActivityStore(session: session).lock(activities),
-            channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
+            channels.isEmpty ? [:] : try ChannelQueueStore(session: session).lock(channels))
     }
 
     /// Locks the rows to decide whose turn it is. A notification that has expired, or that a caller cancelled between two pages of its
-    /// fan-out, has no outcome to come for which another one waits: it is not ``UpdateLine/sending`` any more.
+    /// fan-out, has no outcome to come for which another one waits: it is not ``UpdateQueue/sending`` any more.
     /// - Parameter mayMakeActivities: The transaction may make those that do not exist.
     func lockForTurns(
         _ keys: some Sequence<UpdateTarget.Key>, mayMakeActivities: Bool = false
     ) throws -> [UpdateTarget.Key: UpdateTarget] {
         var targets = try mayMakeActivities ? lockOrReserve(keys) : lock(keys)
-        let sending = targets.values.compactMap(\.line.sending)
+        let sending = targets.values.compactMap(\.queue.sending)
         guard !sending.isEmpty else { return targets }
         // A statement of its own: one that waited for a lock sees the notifications as they were before.
         let open: [PushID] = try session.execute(
             "SELECT id FROM notifications WHERE id = ANY (\(sending)) AND completed_at IS NULL AND expires_at > now()"
         ).column("id")
         for (key, target) in targets {
-            if let sending = target.line.sending, !open.contains(sending) { targets[key]?.line.sending = nil }
+            if let sending = target.queue.sending, !open.contains(sending) { targets[key]?.queue.sending = nil }
         }
         return targets
     }
@@ -43,17 +43,17 @@ package struct UpdateTargetStore {
         let (activities, channels) = Self.split(keys)
         return Self.merged(
             try ActivityStore(session: session).lockOrReserve(activities),
-            channels.isEmpty ? [:] : try ChannelLineStore(session: session).lock(channels))
+            channels.isEmpty ? [:] : try ChannelQueueStore(session: session).lock(channels))
     }
 
     /// Writes rows that are locked or new.
     /// - Parameter targets: The rows in ascending order of key.
     package static func save(_ targets: [UpdateTarget]) -> [PostgresQuery] {
         ActivityStore.save(targets.compactMap { if case .activity(let activity) = $0 { activity } else { nil } })
-            + ChannelLineStore.save(targets.compactMap { if case .channel(let channel) = $0 { channel } else { nil } })
+            + ChannelQueueStore.save(targets.compactMap { if case .channel(let channel) = $0 { channel } else { nil } })
     }
 
-    private static func split(_ keys: some Sequence<UpdateTarget.Key>) -> (activities: [LiveActivity.Key], channels: [ChannelLine.Key]) {
+    private static func split(_ keys: some Sequence<UpdateTarget.Key>) -> (activities: [LiveActivity.Key], channels: [ChannelQueue.Key]) {
         (
             keys.compactMap { if case .activity(let key) = $0 { key } else { nil } },
             keys.compactMap { if case .channel(let key) = $0 { key } else { nil } }
@@ -61,7 +61,7 @@ package struct UpdateTargetStore {
     }
 
     private static func merged(
-        _ activities: [LiveActivity.Key: LiveActivity], _ channels: [ChannelLine.Key: ChannelLine]
+        _ activities: [LiveActivity.Key: LiveActivity], _ channels: [ChannelQueue.Key: ChannelQueue]
     ) -> [UpdateTarget.Key: UpdateTarget] {
         var targets: [UpdateTarget.Key: UpdateTarget] = [:]
         for (key, activity) in activities { targets[.activity(key)] = .activity(activity) }
@@ -94,7 +94,7 @@ extension UpdateTarget.Key {
                 return nil
             }
             self = .activity(LiveActivity.Key(app: app, owner: owner, id: id))
-        case .channel(let name): self = .channel(ChannelLine.Key(app: app, name: name))
+        case .channel(let name): self = .channel(ChannelQueue.Key(app: app, name: name))
         default: return nil
         }
     }

@@ -247,7 +247,7 @@ extension BroadcastChannel {
     }
 }
 
-extension ChannelScope {
+extension ChannelPlan {
     /// - Parameter row: A row of `channel_scopes`.
     init(_ row: PostgresRow) throws {
         let (command, operation): (PushID?, ChannelOperation?) = (try row["command"], try row["operation"])

@@ -26,8 +26,8 @@ package struct BroadcastMember: Sendable {
             ownerEpoch: Self.ownerEpoch, environmentTrial: .none)
     }
 
-    var found: Audience.Found {
-        Audience.Found(
+    var found: PendingFanOut.Found {
+        PendingFanOut.Found(
             tokenID: memberID, token: channelID.asToken, environment: environment, installation: Self.installation,
             ownerEpoch: Self.ownerEpoch, isUnproven: false, locale: nil, dueAt: nil, hasMoved: false)
     }
@@ -43,11 +43,11 @@ package struct BroadcastMember: Sendable {
         return Dictionary(uniqueKeysWithValues: try load(ids: ids, key: nil, in: session).map { ($0.memberID, $0) })
     }
 
-    static func load(_ key: ChannelLine.Key, in session: PostgresSession) throws -> BroadcastMember? {
+    static func load(_ key: ChannelQueue.Key, in session: PostgresSession) throws -> BroadcastMember? {
         try load(ids: [], key: key, in: session).first
     }
 
-    private static func load(ids: [Int64], key: ChannelLine.Key?, in session: PostgresSession) throws -> [BroadcastMember] {
+    private static func load(ids: [Int64], key: ChannelQueue.Key?, in session: PostgresSession) throws -> [BroadcastMember] {
         try session.execute(
             """
             SELECT c.id, c.apple_id, c.environment, c.storage, c.state, a.bundle_id FROM channels c JOIN apps a ON a.id = c.app_id

@@ -2,10 +2,10 @@ package import Configuration
 package import Observability
 import PushModel
 
-/// One step of a scope, in the transaction that has locked it: an answer, a timeout, or the next command.
+/// One step of a plan, in the transaction that has locked it: an answer, a timeout, or the next command.
 struct ChannelProgress {
     let store: ChannelStore
-    var scope: ChannelScope
+    var plan: ChannelPlan
     let settings: ChannelSettings
     /// UNIX milliseconds.
     let now: Int64
@@ -16,48 +16,48 @@ struct ChannelProgress {
 
     /// Idempotent: an answer to a command that is over changes nothing, unless it names a channel that no row has.
     mutating func apply(_ answer: ChannelAnswer) throws {
-        let command = scope.command?.id == answer.command ? scope.command : nil
-        if command != nil { scope.command = nil }
+        let command = plan.command?.id == answer.command ? plan.command : nil
+        if command != nil { plan.command = nil }
         let reply = ChannelReply(answer)
         if answer.operation == .create {
-            try settleCreation(answer.command, reply, endsAt: command?.endsAt)
+            try endCreation(answer.command, reply, endsAt: command?.endsAt)
         } else if let command {
-            try settle(command, reply)
+            try end(command, reply)
         }
-        scope.dueAt = now
+        plan.dueAt = now
     }
 
     /// Gives up a command whose answer is overdue.
     mutating func timeOut() throws {
-        guard let command = scope.command, command.endsAt <= now else { return }
-        scope.command = nil
+        guard let command = plan.command, command.endsAt <= now else { return }
+        plan.command = nil
         if command.operation == .create {
-            try settleCreation(command.id, .lost, endsAt: command.endsAt)
+            try endCreation(command.id, .lost, endsAt: command.endsAt)
         } else {
-            try settle(command, .lost)
+            try end(command, .lost)
         }
     }
 
-    private mutating func settle(_ command: ChannelScope.UnderWay, _ reply: ChannelReply) throws {
+    private mutating func end(_ command: ChannelPlan.UnderWay, _ reply: ChannelReply) throws {
         if command.operation == .list {
-            try settleList(reply)
+            try endList(reply)
         } else if let channel = try command.channel.flatMap({ try store.find($0) }) {
-            try settle(channel, reply)
+            try end(channel, reply)
         }
     }
 
     /// - Parameter endsAt: The moment until which a dispatcher may still work on it; nil: the command was given up before.
-    private mutating func settleCreation(_ command: PushID, _ reply: ChannelReply, endsAt: Int64?) throws {
+    private mutating func endCreation(_ command: PushID, _ reply: ChannelReply, endsAt: Int64?) throws {
         guard let channel = try store.uncertain(), channel.creation == command else {
             if case .created(let id) = reply { try removeUnused(id) }
             return
         }
         switch reply {
         case .created(let id):
-            scope.candidates = nil
-            try settle(channel, createdAs: id)
+            plan.candidates = nil
+            try name(channel, createdAs: id)
         case .refused(let refusal):
-            scope.candidates = nil
+            plan.candidates = nil
             try store.apply(.refused(refusal, retryAt: retryAt), to: channel, now: now)
         case .unclear(let reason):
             try store.apply(.delayed(reason, until: max(now, endsAt ?? channel.dueAt ?? now)), to: channel, now: now)
@@ -65,7 +65,7 @@ struct ChannelProgress {
         }
     }
 
-    private func settle(_ channel: BroadcastChannel, createdAs id: ChannelID) throws {
+    private func name(_ channel: BroadcastChannel, createdAs id: ChannelID) throws {
         if let known = try store.find(appleID: id) {
             // A backend has adopted it under another name.
             guard known.state == .foreign else {
@@ -87,13 +87,13 @@ struct ChannelProgress {
         }
     }
 
-    private mutating func settle(_ channel: BroadcastChannel, _ reply: ChannelReply) throws {
+    private mutating func end(_ channel: BroadcastChannel, _ reply: ChannelReply) throws {
         switch reply {
         case .described(let storage): try store.apply(.described(storage), to: channel, now: now)
         case .deleted: try store.apply(.absent, to: channel, now: now)
         case .refused(let refusal) where refusal.isAbsence: try store.apply(.absent, to: channel, now: now)
         case .refused(let refusal) where channel.state == .foreign && !refusal.isTemporary:
-            scope.candidates?.removeAll { $0 == channel.appleID?.text }
+            plan.candidates?.removeAll { $0 == channel.appleID?.text }
         case .refused(let refusal) where channel.state == .foreign: try delayUncertain(refusal.reason)
         case .unclear(let reason) where channel.state == .foreign: try delayUncertain(reason)
         case .refused(let refusal): try store.apply(.refused(refusal, retryAt: retryAt), to: channel, now: now)
@@ -109,7 +109,7 @@ struct ChannelProgress {
 
     // MARK: Lists
 
-    private mutating func settleList(_ reply: ChannelReply) throws {
+    private mutating func endList(_ reply: ChannelReply) throws {
         let rows = try store.all()
         guard case .listed(let ids) = reply else { return try delayList(reply, rows) }
         let listed = Set(ids)
@@ -118,17 +118,17 @@ struct ChannelProgress {
         }
         let unknown = listed.subtracting(rows.compactMap(\.appleID))
         try store.insertForeign(unknown.sorted { $0.text < $1.text }, now: now)
-        if rows.contains(where: { $0.creation != nil }) { scope.candidates = unknown.map(\.text) }
+        if rows.contains(where: { $0.creation != nil }) { plan.candidates = unknown.map(\.text) }
         let isEmpty = rows.isEmpty && unknown.isEmpty
-        scope.listedAt = isEmpty ? nil : now
-        scope.listFrom = isEmpty ? nil : now + settings.listInterval.milliseconds
+        plan.listedAt = isEmpty ? nil : now
+        plan.listFrom = isEmpty ? nil : now + settings.listInterval.milliseconds
     }
 
     /// Creates wait for the first list, so its refusal is theirs.
     private mutating func delayList(_ reply: ChannelReply, _ rows: [BroadcastChannel]) throws {
-        scope.listFrom = retryAt
+        plan.listFrom = retryAt
         for row in rows where row.state == .creating || row.state == .deleting {
-            guard row.creation != nil || scope.listedAt == nil && row.appleID == nil else { continue }
+            guard row.creation != nil || plan.listedAt == nil && row.appleID == nil else { continue }
             switch reply {
             case .refused(let refusal) where row.creation == nil:
                 try store.apply(.refused(refusal, retryAt: retryAt), to: row, now: now)
@@ -144,22 +144,22 @@ struct ChannelProgress {
     /// The next request that Apple is to get, recorded as under way; nil if none is due.
     mutating func next(_ id: PushID) throws -> ChannelCommand.Request? {
         while true {
-            switch scope.next(try store.waiting(scope), now: now) {
+            switch plan.next(try store.waiting(plan), now: now) {
             case .list: return begin(id, .list, nil)
             case .create(let channel, let storage):
                 try store.apply(.asked(id), to: channel, now: now)
                 return begin(id, .create(storage), channel)
             case .read(let channel, let appleID): return begin(id, .read(appleID), channel)
             case .delete(let channel, let appleID): return begin(id, .delete(appleID), channel)
-            case .settle(let channel, let found):
-                scope.candidates = nil
+            case .resolve(let channel, let found):
+                plan.candidates = nil
                 if let appleID = found?.appleID {
-                    try settle(channel, createdAs: appleID)
+                    try name(channel, createdAs: appleID)
                 } else {
                     try store.apply(.notCreated, to: channel, now: now)
                 }
             case .wait(let moment):
-                scope.dueAt = moment
+                plan.dueAt = moment
                 return nil
             }
         }
@@ -167,8 +167,8 @@ struct ChannelProgress {
 
     private mutating func begin(_ id: PushID, _ request: ChannelCommand.Request, _ channel: BroadcastChannel?) -> ChannelCommand.Request {
         let endsAt = now + 2 * settings.commandTimeout.milliseconds
-        scope.command = ChannelScope.UnderWay(id: id, operation: request.operation, channel: channel?.id, endsAt: endsAt)
-        scope.dueAt = endsAt
+        plan.command = ChannelPlan.UnderWay(id: id, operation: request.operation, channel: channel?.id, endsAt: endsAt)
+        plan.dueAt = endsAt
         return request
     }
 }

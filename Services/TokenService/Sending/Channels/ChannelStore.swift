@@ -2,7 +2,7 @@ package import Postgres
 import PushModel
 import TokenServiceApps
 
-/// The rows of `channels` of one scope, within one transaction that has locked the scope.
+/// The rows of `channels` of one plan, within one transaction that has locked the plan.
 package struct ChannelStore {
     /// Apple's limit for an app in one environment.
     package static let maximumInScope = 10_000
@@ -16,35 +16,35 @@ package struct ChannelStore {
         try session.execute("SELECT clock_timestamp() AS now").only().milliseconds("now")
     }
 
-    /// Waits for the other changes of the scope's channels.
+    /// Waits for the other changes of the plan's channels.
     /// - Returns: nil where there never was a channel.
     static func lock(
         _ app: App.ID, _ environment: APNsEnvironment, in session: PostgresSession
-    ) throws -> (store: ChannelStore, scope: ChannelScope)? {
+    ) throws -> (store: ChannelStore, plan: ChannelPlan)? {
         try session.execute(
             "SELECT * FROM channel_scopes WHERE app_id = \(app) AND environment = \(environment) FOR NO KEY UPDATE"
         ).first.map { row in
-            (ChannelStore(session: session, app: app, environment: environment), try ChannelScope(row))
+            (ChannelStore(session: session, app: app, environment: environment), try ChannelPlan(row))
         }
     }
 
-    /// Locks the scope, and makes it where there is none.
+    /// Locks the plan, and makes it where there is none.
     static func lockOrMake(
         _ app: App.ID, _ environment: APNsEnvironment, in session: PostgresSession
-    ) throws -> (store: ChannelStore, scope: ChannelScope) {
+    ) throws -> (store: ChannelStore, plan: ChannelPlan) {
         try session.execute(
             "INSERT INTO channel_scopes (app_id, environment) VALUES (\(app), \(environment)) ON CONFLICT DO NOTHING")
         guard let found = try lock(app, environment, in: session) else { throw CorruptRow(table: "channel_scopes") }
         return found
     }
 
-    func save(_ scope: ChannelScope) throws {
+    func save(_ plan: ChannelPlan) throws {
         try session.execute(
             """
-            UPDATE channel_scopes SET listed_at = \(milliseconds: scope.listedAt), list_from = \(milliseconds: scope.listFrom),
-                command = \(scope.command?.id), operation = \(scope.command?.operation), command_channel = \(scope.command?.channel),
-                command_ends_at = \(milliseconds: scope.command?.endsAt), candidates = \(scope.candidates),
-                due_at = \(milliseconds: scope.dueAt)
+            UPDATE channel_scopes SET listed_at = \(milliseconds: plan.listedAt), list_from = \(milliseconds: plan.listFrom),
+                command = \(plan.command?.id), operation = \(plan.command?.operation), command_channel = \(plan.command?.channel),
+                command_ends_at = \(milliseconds: plan.command?.endsAt), candidates = \(plan.candidates),
+                due_at = \(milliseconds: plan.dueAt)
             WHERE app_id = \(app) AND environment = \(environment)
             """)
     }
@@ -87,7 +87,7 @@ package struct ChannelStore {
     }
 
     /// Finds the channels about which something is to be done.
-    func waiting(_ scope: ChannelScope) throws -> ChannelScope.Waiting {
+    func waiting(_ plan: ChannelPlan) throws -> ChannelPlan.Waiting {
         let due = try session.execute(
             """
             (SELECT * FROM channels WHERE app_id = \(app) AND environment = \(environment) AND due_at IS NOT NULL
@@ -100,11 +100,11 @@ package struct ChannelStore {
         let candidates = try session.execute(
             """
             SELECT * FROM channels
-            WHERE app_id = \(app) AND environment = \(environment) AND apple_id = ANY (\(scope.candidates ?? [])) AND state = 'foreign'
+            WHERE app_id = \(app) AND environment = \(environment) AND apple_id = ANY (\(plan.candidates ?? [])) AND state = 'foreign'
             ORDER BY id
             """
         ).map { try BroadcastChannel($0) }
-        return ChannelScope.Waiting(
+        return ChannelPlan.Waiting(
             uncertain: try uncertain(), candidates: candidates, create: due.first { $0.appleID == nil },
             other: due.first { $0.appleID != nil })
     }

@@ -8,9 +8,9 @@ import TokenServiceKit
 
 /// `/v1/apps/{app}/channels`
 package struct ChannelsController: Sendable {
-    package let channels: ChannelRegistry
+    package let channels: ChannelService
 
-    package init(channels: ChannelRegistry) {
+    package init(channels: ChannelService) {
         self.channels = channels
     }
 

@@ -9,15 +9,15 @@ struct ContentDraft {
     let place: ContentPlace
     let bytes: [UInt8]
     let value: JSONValue
-    /// The sender stated no `timestamp`, so it is the platform's (``NotificationContent/stamped(with:)``).
+    /// The sender stated no `timestamp`, so it is the platform's (``RenderedContent/stamped(with:)``).
     var isStamped = false
 
     /// - Parameters:
     ///   - maximum: The most bytes that APNs takes.
-    ///   - namesJob: See ``JobTemplate/payload(ofJob:)``.
-    func check(as type: PushType, of maximum: Int, namesJob: Bool, _ problems: JSONProblems) {
+    ///   - deviceReceipts: See ``JobTemplate/payload(ofJob:)``.
+    func check(as type: PushType, of maximum: Int, deviceReceipts: Bool, _ problems: JSONProblems) {
         let rules = PayloadRules(type: type, maximumBytes: maximum, place: place, problems: problems)
-        rules.check(value, bytes: bytes.count, namesJob: namesJob)
+        rules.check(value, bytes: bytes.count, deviceReceipts: deviceReceipts)
     }
 
     var aps: JSONValue? { value["aps"] }
@@ -31,7 +31,7 @@ struct ContentDraft {
     }
 }
 
-extension NotificationContent {
+extension RenderedContent {
     /// - Returns: nil where there is no default.
     init?(_ drafts: [ContentDraft]) {
         guard let standard = drafts.first(where: { $0.locale == nil }) else { return nil }
@@ -53,8 +53,8 @@ extension JSONObjectReader {
     private mutating func variants(source: [UInt8], sendingTime: Int64?) -> [ContentDraft] {
         guard let locales = optionalObject("locales") else { return [] }
         let members = locales.value.objectValue ?? []
-        guard members.count <= NotificationContent.maximumVariants else {
-            problem("locales", "too_many", "at most \(NotificationContent.maximumVariants) locales")
+        guard members.count <= RenderedContent.maximumVariants else {
+            problem("locales", "too_many", "at most \(RenderedContent.maximumVariants) locales")
             return []
         }
         var seen: Set<String> = []

@@ -13,14 +13,14 @@ struct PayloadRules {
     /// Looks no further into a payload that is too large: a body has room for one of a mebibyte.
     /// - Parameters:
     ///   - payload: An object whose `aps`, if it has one, is an object.
-    ///   - namesJob: See ``JobTemplate/payload(ofJob:)``.
-    func check(_ payload: JSONValue, bytes: Int, namesJob: Bool) {
-        let added = namesJob ? JobTemplate.maximumJobNameBytes : 0
+    ///   - deviceReceipts: See ``JobTemplate/payload(ofJob:)``.
+    func check(_ payload: JSONValue, bytes: Int, deviceReceipts: Bool) {
+        let added = deviceReceipts ? JobTemplate.maximumJobNameBytes : 0
         if bytes + added > maximumBytes {
-            let together = namesJob ? "\(bytes) bytes, and \(added) for device_receipts" : "\(bytes) bytes"
+            let together = deviceReceipts ? "\(bytes) bytes, and \(added) for device_receipts" : "\(bytes) bytes"
             return problem(place.pointer, "too_large", "\(together); APNs takes \(maximumBytes) for push type \(type.rawValue)")
         }
-        if namesJob, payload[JobTemplate.jobNameKey] != nil {
+        if deviceReceipts, payload[JobTemplate.jobNameKey] != nil {
             problem(place.custom(JobTemplate.jobNameKey), "not_allowed", "the platform's own key, with device_receipts")
         }
         for (key, value) in payload.objectValue ?? [] where key != "aps" {

@@ -46,11 +46,11 @@ package struct FanOut: Sendable {
         defer { watch.ended() }
         var traceparent: String?
         do {
-            guard let audience = try await pool.session({ session in try AudienceStore(session: session).audience(of: notification) })
+            guard let fanOut = try await pool.session({ session in try FanOutStore(session: session).fanOut(of: notification) })
             else { return }
-            traceparent = audience.template.traceparent
-            guard try await isItsTurn(audience) else { return }
-            try await makePages(of: audience)
+            traceparent = fanOut.template.traceparent
+            guard try await isItsTurn(fanOut) else { return }
+            try await makePages(of: fanOut)
         } catch is FanOutTakenOver {
             logger.info("A fan-out was taken over or stopped", metadata: .traced(traceparent, [LogKey.notification: "\(notification)"]))
         } catch {
@@ -64,12 +64,12 @@ package struct FanOut: Sendable {
     }
 
     /// An update may have to wait: for the one before it, for the update token, or for the end of the window.
-    private func isItsTurn(_ audience: Audience) async throws -> Bool {
-        guard let key = audience.updates, audience.template.expiresAt > UnixTime.milliseconds() else { return true }
+    private func isItsTurn(_ fanOut: PendingFanOut) async throws -> Bool {
+        guard let key = fanOut.updates, fanOut.template.expiresAt > UnixTime.milliseconds() else { return true }
         return try await pool.transaction { session in
             guard let target = try UpdateTargetStore(session: session).lockForTurns([key])[key] else { return true }
-            let notification = audience.template.notification
-            switch target.turn(of: notification, window: audience.activityWindow, now: UnixTime.milliseconds()) {
+            let notification = fanOut.template.notification
+            switch target.turn(of: notification, window: fanOut.activityWindow, now: UnixTime.milliseconds()) {
             case .send: return true
             case .wait(let moment): try session.execute(UpdateTargetStore.putBack(notification, until: moment))
             case .outdated: _ = try session.pipeline(CancellationOutbox.supersede([notification]))
@@ -78,38 +78,38 @@ package struct FanOut: Sendable {
         }
     }
 
-    private func makePages(of start: Audience) async throws {
-        var audience = start
-        let notification = audience.template.notification
+    private func makePages(of start: PendingFanOut) async throws {
+        var fanOut = start
+        let notification = fanOut.template.notification
         let names = DeliveryNames(notification)
         let isOver = try await withThrowingTaskGroup(of: Void.self) { group in
             var (underWay, hasPage) = (0, false)
-            var reading = try await read(audience, names)
-            while jobs.isReady, !hasPage || jobs.isOpen(audience.template.lane), !isHeld(audience),
-                !hasPage || !turns.isOver(for: audience.template.appLane), !Task.isCancelled, !Task.isShuttingDownGracefully
+            var reading = try await read(fanOut, names)
+            while jobs.isReady, !hasPage || jobs.isOpen(fanOut.template.lane), !isHeld(fanOut),
+                !hasPage || !turns.isOver(for: fanOut.template.appLane), !Task.isCancelled, !Task.isShuttingDownGracefully
             {
-                let (current, from) = (reading, audience)
+                let (current, from) = (reading, fanOut)
                 // The database reads the next page while this one is put together, written and waits for its turn.
                 async let following = next(after: current, of: from, names)
                 // Before the commit: while this waits, no process would renew the leases of a committed page.
                 if underWay == Self.pagesUnderWay { try await group.next() } else { underWay += 1 }
                 let page = try await commit(current, of: from, names)
-                audience.advance(past: page)
+                fanOut.advance(past: page)
                 hasPage = true
                 watch.wrote(page)
                 let due = publishable(page, of: from, at: current.at)
                 group.addTask { await jobs.publishAndWait(due) }
                 switch try await following {
                 case .nothing:
-                    jobs.fannedOut(audience.template)
+                    jobs.fannedOut(fanOut.template)
                     return true
                 case .reading(let next): reading = next
                 case .afterThis:
                     if page.isLast {
-                        jobs.fannedOut(audience.template)
+                        jobs.fannedOut(fanOut.template)
                         return true
                     }
-                    reading = try await read(audience, after: page, names)
+                    reading = try await read(fanOut, after: page, names)
                 }
             }
             return false
@@ -119,18 +119,18 @@ package struct FanOut: Sendable {
     }
 
     /// The process that takes the fan-out over puts the rest aside. An expired notification comes to its end, held or not.
-    private func isHeld(_ audience: Audience) -> Bool {
-        let (template, now) = (audience.template, UnixTime.milliseconds())
+    private func isHeld(_ fanOut: PendingFanOut) -> Bool {
+        let (template, now) = (fanOut.template, UnixTime.milliseconds())
         return template.expiresAt > now
             && holds.holds(
-                app: audience.app, lane: template.lane, notification: template.notification, original: template.original, now: now)
+                app: fanOut.app, lane: template.lane, notification: template.notification, original: template.original, now: now)
     }
 
     /// A page's data, and the moment that decides which of it is due: UNIX milliseconds.
     private struct Reading: Sendable {
         enum Found: Sendable {
-            case columns(AudienceStore.Columns)
-            case page(Audience.Page)
+            case columns(FanOutStore.Columns)
+            case page(PendingFanOut.Page)
             /// The page of a Live Activity is read when it is committed. A device that reports its token meanwhile waits for the activity's
             /// lock, and is in this page or a later one, or gets a copy of the update (``ActivityReports``).
             case underLock(LiveActivity.Key)
@@ -141,27 +141,27 @@ package struct FanOut: Sendable {
 
     /// - Parameter previous: The page before, if it may not be committed yet.
     private func read(
-        _ audience: Audience, after previous: Audience.Page? = nil, areTagsCommon: Bool = false, _ names: DeliveryNames
+        _ fanOut: PendingFanOut, after previous: PendingFanOut.Page? = nil, areTagsCommon: Bool = false, _ names: DeliveryNames
     ) async throws -> Reading {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
-        if case .activity(let key) = audience.updates { return Reading(found: .underLock(key), at: now) }
+        if case .activity(let key) = fanOut.updates { return Reading(found: .underLock(key), at: now) }
         do {
             let reading: Reading = try await pool.transaction(isolation: .repeatableRead) { session in
-                let store = AudienceStore(session: session)
-                if let columns = try store.columns(of: audience, installations: size, now: now) {
+                let store = FanOutStore(session: session)
+                if let columns = try store.columns(of: fanOut, installations: size, now: now) {
                     return Reading(found: .columns(columns), at: now)
                 }
                 let page = try store.rows(
-                    of: audience, after: previous, installations: size, areTagsCommon: areTagsCommon, names: names, now: now)
+                    of: fanOut, after: previous, installations: size, areTagsCommon: areTagsCommon, names: names, now: now)
                 return Reading(found: .page(page), at: now)
             }
-            if audience.rareTags != nil { slowSearches.remove(audience.template.notification) }
+            if fanOut.rareTags != nil { slowSearches.remove(fanOut.template.notification) }
             return reading
-        } catch let error as PostgresError where error.sqlState == .queryCanceled && audience.rareTags != nil && !areTagsCommon {
+        } catch let error as PostgresError where error.sqlState == .queryCanceled && fanOut.rareTags != nil && !areTagsCommon {
             // Until a vacuum, the index on tags holds the rows that have lost the tag, of every app. No statistics count them. A single
             // timeout may have another cause, such as a checkpoint: the fan-out is released, and its next attempt goes by the index again.
-            guard slowSearches.add(audience.template.notification) else { throw error }
-            return try await read(audience, after: previous, areTagsCommon: true, names)
+            guard slowSearches.add(fanOut.template.notification) else { throw error }
+            return try await read(fanOut, after: previous, areTagsCommon: true, names)
         }
     }
 
@@ -173,47 +173,47 @@ package struct FanOut: Sendable {
     }
 
     /// Reads on where a page ends, as far as that is possible before the page is put together.
-    private func next(after reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Next {
-        var audience = audience
+    private func next(after reading: Reading, of fanOut: PendingFanOut, _ names: DeliveryNames) async throws -> Next {
+        var fanOut = fanOut
         switch reading.found {
         case .underLock: return .afterThis
         case .page(let page):
             guard !page.isLast else { return .nothing }
-            audience.advance(past: page)
-            return .reading(try await read(audience, after: page, names))
+            fanOut.advance(past: page)
+            return .reading(try await read(fanOut, after: page, names))
         case .columns(let columns):
             guard let end = columns.end else { return .nothing }
-            audience.checkpoint.position = end
-            let (ahead, size, now) = (audience, installationsOfPage, UnixTime.milliseconds())
+            fanOut.checkpoint.position = end
+            let (ahead, size, now) = (fanOut, installationsOfPage, UnixTime.milliseconds())
             let columns = try await pool.transaction(isolation: .repeatableRead) { session in
-                try AudienceStore(session: session).columns(of: ahead, installations: size, now: now)
+                try FanOutStore(session: session).columns(of: ahead, installations: size, now: now)
             }
             return columns.map { .reading(Reading(found: .columns($0), at: now)) } ?? .afterThis
         }
     }
 
-    private func commit(_ reading: Reading, of audience: Audience, _ names: DeliveryNames) async throws -> Audience.Page {
+    private func commit(_ reading: Reading, of fanOut: PendingFanOut, _ names: DeliveryNames) async throws -> PendingFanOut.Page {
         let (seconds, size) = (lease / .seconds(1), installationsOfPage)
         return try await pool.transaction { session in
-            let store = AudienceStore(session: session)
-            let page: Audience.Page
+            let store = FanOutStore(session: session)
+            let page: PendingFanOut.Page
             switch reading.found {
-            case .columns(let columns): page = try audience.page(of: columns, names: names, now: reading.at)
+            case .columns(let columns): page = try fanOut.page(of: columns, names: names, now: reading.at)
             case .page(let read): page = read
             case .underLock(let key):
                 _ = try ActivityStore(session: session).lock([key])
-                page = try store.rows(of: audience, after: nil, installations: size, names: names, now: reading.at)
+                page = try store.rows(of: fanOut, after: nil, installations: size, names: names, now: reading.at)
             }
-            try store.commit(page, of: audience, leaseSeconds: seconds, now: reading.at)
+            try store.commit(page, of: fanOut, leaseSeconds: seconds, now: reading.at)
             return page
         }
     }
 
-    private func publishable(_ page: Audience.Page, of audience: Audience, at moment: Int64) -> [PublishableJob] {
+    private func publishable(_ page: PendingFanOut.Page, of fanOut: PendingFanOut, at moment: Int64) -> [PublishableJob] {
         page.jobs.filter { $0.job.dueAt <= moment }.map { draft in
             PublishableJob(
-                id: JobID(notification: audience.template.notification, number: draft.job.number),
-                template: audience.template(of: draft.job), deliveries: draft.deliveries,
+                id: JobID(notification: fanOut.template.notification, number: draft.job.number),
+                template: fanOut.template(of: draft.job), deliveries: draft.deliveries,
                 isOfFanOut: true)
         }
     }
@@ -221,7 +221,7 @@ package struct FanOut: Sendable {
     /// Any process may go on with it.
     private func release(_ notification: PushID, _ traceparent: String?) async {
         do {
-            try await pool.session { session in try OutboxStore(session: session).release([notification]) }
+            try await pool.session { session in try WaitingWorkStore(session: session).release([notification]) }
         } catch {
             logger.info(
                 "A fan-out's lease runs on",

@@ -27,7 +27,7 @@ package final class FanOutWatch: Sendable {
     func ended() { state.withLock { $0.live -= 1 } }
 
     /// A page is committed.
-    func wrote(_ page: Audience.Page) { metrics.fannedOut(read: page.read, jobs: page.jobs.count) }
+    func wrote(_ page: PendingFanOut.Page) { metrics.fannedOut(read: page.read, jobs: page.jobs.count) }
 
     /// - Parameter oldestDue: UNIX milliseconds.
     func measured(oldestDue: Int64?) { state.withLock { $0.oldestDue = oldestDue } }

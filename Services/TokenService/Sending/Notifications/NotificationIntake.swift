@@ -54,7 +54,7 @@ package struct NotificationIntake: Sendable {
     }
 
     package struct Acceptance: Sendable {
-        package var receipt: NotificationReceipt
+        package var receipt: AcceptedNotification
         /// The same request was accepted before; nothing new was written.
         package var isReplay: Bool
     }
@@ -80,7 +80,7 @@ package struct NotificationIntake: Sendable {
         if let began {
             traces.record(Span("commit notification", .inner, trace.child(), parent: trace, start: began, submission, insertion))
         }
-        return try settle(submission, insertion).get()
+        return try answer(submission, insertion).get()
     }
 
     private func commit(_ item: NotificationStore.Item) async throws -> NotificationStore.Insertion {
@@ -147,13 +147,13 @@ package struct NotificationIntake: Sendable {
                             "accept notification", .inner, submission.trace, parent: nil, start: began, submission, insertion,
                             links: [trace]))
                 }
-                answers[index] = settle(submission, insertion)
+                answers[index] = answer(submission, insertion)
             }
         }
         return requests.indices.map { answers[$0] ?? .failure(MissingAnswer()) }
     }
 
-    /// A request on its way into the queue. The backlog counts it until ``settle(_:_:)``.
+    /// A request on its way into the queue. The backlog counts it until ``answer(_:_:)``.
     fileprivate struct Submission {
         let item: NotificationStore.Item
         let trace: TraceContext
@@ -177,12 +177,12 @@ package struct NotificationIntake: Sendable {
     }
 
     /// The answer to a submission that was admitted to the backlog.
-    private func settle(
+    private func answer(
         _ submission: Submission, _ insertion: Result<NotificationStore.Insertion, any Error>
     ) -> Result<Acceptance, any Error> {
         var waits = false
         let notification = submission.item.notification
-        defer { backlog.settle(AppLane(app: notification.app, lane: notification.request.lane), waits: waits) }
+        defer { backlog.endAcceptance(AppLane(app: notification.app, lane: notification.request.lane), waits: waits) }
         switch insertion {
         case .failure(let error): return .failure(error)
         case .success(.replay(let receipt)): return .success(Acceptance(receipt: receipt, isReplay: true))
@@ -261,9 +261,9 @@ extension NotificationIntake {
 }
 
 extension Notification {
-    fileprivate func receipt(deliveries: Int?) -> NotificationReceipt {
+    fileprivate func receipt(deliveries: Int?) -> AcceptedNotification {
         let due = request.timing.notBefore ?? request.timing.localTime?.earliest ?? acceptedAt
-        return NotificationReceipt(
+        return AcceptedNotification(
             id: id, app: app, lane: request.lane, pushType: request.pushType, deliveries: deliveries,
             isScheduled: due > acceptedAt, acceptedAt: acceptedAt, expiresAt: request.expiresAt, warnings: request.warnings)
     }

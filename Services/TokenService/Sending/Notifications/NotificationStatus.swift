@@ -6,7 +6,7 @@ import TokenServiceRegistry
 
 /// The state of a notification, delivery by delivery. Times are UNIX milliseconds.
 package struct NotificationStatus: Equatable, Sendable {
-    package var receipt: NotificationReceipt
+    package var receipt: AcceptedNotification
     package var target: NotificationAddress
     /// The record that is kept of each delivery.
     package var receipts: NotificationRequest.Receipts
@@ -221,7 +221,7 @@ extension NotificationReading {
         let (receipts, total, pending): (NotificationRequest.Receipts, Int, Int) = (
             try row["receipts"], try row["total"], try row["pending"]
         )
-        let receipt = NotificationReceipt(
+        let receipt = AcceptedNotification(
             id: id, app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
             deliveries: try row["is_fanned_out"] ? nil : total,
             acceptedAt: try row.milliseconds("accepted_at"), expiresAt: try row.milliseconds("expires_at"))
@@ -268,7 +268,7 @@ extension NotificationReading {
                         AND id = \(notification)) AND \(isWithMembers)
                     ORDER BY number LIMIT \(NotificationStatus.maximumDeliveries)
                 ) AS open CROSS JOIN LATERAL members_of(open.job) AS m
-                WHERE bit_count((open.job).settled) < octet_length((open.job).members) / 8 AND NOT m.is_settled
+                WHERE bit_count((open.job).ended) < octet_length((open.job).members) / 8 AND NOT m.has_ended
                 ORDER BY open.number, m."position" LIMIT \(NotificationStatus.maximumDeliveries)
             )
         ) AS place

@@ -52,7 +52,7 @@ package struct NotificationStore {
         /// Written. Fan-out finds its targets when it is due.
         case leftToFanOut
         /// The same request was accepted before.
-        case replay(NotificationReceipt)
+        case replay(AcceptedNotification)
         /// The key was used for another request. Nothing was written.
         case mismatch
         /// Another transaction is using the idempotency key. Nothing was written.
@@ -215,7 +215,7 @@ package enum NotificationState: String, CaseIterable, Sendable {
 }
 
 /// The sender's answer with the 202. A function of the row, so that a replay gives the same bytes.
-package struct NotificationReceipt: Equatable, Sendable {
+package struct AcceptedNotification: Equatable, Sendable {
     package var id: PushID
     package var app: AppSlug
     package var lane: Lane
@@ -231,9 +231,9 @@ package struct NotificationReceipt: Equatable, Sendable {
     /// The state that the notification's row shows.
     var state: NotificationState { deliveries == 0 ? .noTargets : isScheduled ? .scheduled : .accepted }
 
-    static let response = ResponseSchema<NotificationReceipt>.object("Receipt", fields)
+    static let response = ResponseSchema<AcceptedNotification>.object("Receipt", fields)
 
-    static let fields: [ResponseSchema<NotificationReceipt>.Field] = [
+    static let fields: [ResponseSchema<AcceptedNotification>.Field] = [
         .required("id", .uuid) { $0.id },
         .required("app", .slug) { $0.app },
         .required("state", .word) { $0.state },
@@ -274,9 +274,9 @@ struct IdempotencyRecords {
     }
 
     /// - Parameter row: A row of ``select(_:)``.
-    private func receipt(_ row: PostgresRow) throws -> NotificationReceipt {
+    private func receipt(_ row: PostgresRow) throws -> AcceptedNotification {
         let (total, isFannedOut): (Int32, Bool) = (try row["total"], try row["is_fanned_out"])
-        return NotificationReceipt(
+        return AcceptedNotification(
             id: try row["id"], app: app.slug, lane: try row["lane"], pushType: try row["push_type"],
             deliveries: isFannedOut ? nil : Int(total), isScheduled: try row["is_scheduled"],
             acceptedAt: try row.milliseconds("accepted_at"),

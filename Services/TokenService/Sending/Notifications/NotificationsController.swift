@@ -166,7 +166,7 @@ package struct NotificationsController: Sendable {
         metrics.accepted(lane: receipt.lane, isReplay: acceptance.isReplay)
         var headers: HTTPFields = [.location: "/v1/apps/\(receipt.app.text)/notifications/\(receipt.id.description)"]
         if acceptance.isReplay, let name = HTTPField.Name.idempotencyReplay { headers[name] = "true" }
-        return JSONAnswer.response(.accepted, NotificationReceipt.response, receipt, headers: headers)
+        return JSONAnswer.response(.accepted, AcceptedNotification.response, receipt, headers: headers)
     }
 
     private static func idempotency(_ call: APICall, body: CallBody) throws -> IdempotencyKey? {
@@ -225,7 +225,7 @@ extension Resource {
     ]
 
     static let accepted = Answer(
-        202, "Accepted.", .json(NotificationReceipt.response),
+        202, "Accepted.", .json(AcceptedNotification.response),
         headers: [
             .always("Location", .string(), "Where its state can be read."),
             .sometimes("Idempotency-Replay", .words(["true"]), "The key was used before: this is the first answer again."),

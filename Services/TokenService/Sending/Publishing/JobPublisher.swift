@@ -5,7 +5,7 @@ import Synchronization
 import SystemIO
 import TokenServiceKit
 
-/// Committed jobs → the broker → its confirms → settlement. The ``Relay`` publishes jobs again that the broker did not confirm.
+/// Committed jobs → the broker → its confirms → ``ConfirmWriter``. The ``Relay`` publishes jobs again that the broker did not confirm.
 package final class JobPublisher: Sendable {
     private static let patience = Duration.seconds(10)
     /// Jobs of one notification.
@@ -14,7 +14,7 @@ package final class JobPublisher: Sendable {
     private let publisher: Publisher
     private let topology: Topology
     private let lease: Duration
-    private let settlements: PublishSettlements
+    private let confirms: ConfirmWriter
     private let window: RelayWindow
     private let waits: LaneWaits
     private let traces: Traces
@@ -24,13 +24,13 @@ package final class JobPublisher: Sendable {
     ///   - window: Observes the broker's answers about jobs.
     ///   - waits: Observes which jobs wait for a dispatcher.
     package init(
-        publisher: Publisher, topology: Topology, lease: Duration, settlements: PublishSettlements, window: RelayWindow, waits: LaneWaits,
+        publisher: Publisher, topology: Topology, lease: Duration, confirms: ConfirmWriter, window: RelayWindow, waits: LaneWaits,
         traces: Traces
     ) {
         self.publisher = publisher
         self.topology = topology
         self.lease = lease
-        self.settlements = settlements
+        self.confirms = confirms
         self.window = window
         self.waits = waits
         self.traces = traces
@@ -56,7 +56,7 @@ package final class JobPublisher: Sendable {
     }
 
     private func publish(_ jobs: [PublishableJob], reply: JobsReply?) {
-        settlements.began(jobs.map { ($0.id, $0.template.appLane) })
+        confirms.began(jobs.map { ($0.id, $0.template.appLane) })
         publishMessages(of: jobs.filter { $0.stopped == nil }, reply)
         publishOutcomesFirst(of: jobs.filter { $0.stopped != nil }, reply)
     }
@@ -68,14 +68,14 @@ package final class JobPublisher: Sendable {
         publisher.publish(jobs.compactMap { job in job.stopped.map { message($0, job.template) } }) { [self] answers in
             publishMessages(of: answers.filter(\.outcome.isConfirmed).map { jobs[$0.index] }, reply)
             let unpublished = answers.filter { !$0.outcome.isConfirmed }.map { PublishedJob(jobs[$0.index], isPublished: false) }
-            if !unpublished.isEmpty { settlements.ended(unpublished, reply: reply) }
+            if !unpublished.isEmpty { confirms.ended(unpublished, reply: reply) }
         }
     }
 
     private func publishMessages(of jobs: [PublishableJob], _ reply: JobsReply?) {
-        // All of its deliveries are stopped, or were settled meanwhile.
+        // All of its deliveries are stopped, or got their outcome meanwhile.
         let done = jobs.filter(\.deliveries.isEmpty).map { PublishedJob($0, isPublished: true) }
-        if !done.isEmpty { settlements.ended(done, reply: reply) }
+        if !done.isEmpty { confirms.ended(done, reply: reply) }
         let rest = jobs.filter { !$0.deliveries.isEmpty }
         guard !rest.isEmpty else { return }
         let spans = rest.map { span(of: $0) }
@@ -86,13 +86,13 @@ package final class JobPublisher: Sendable {
         #if PUSH_DELIBERATE_FAULTS
             if DeliberateFault.chosen == .noConfirms {
                 publisher.publish(messages) { _ in }
-                return settlements.ended(rest.map { PublishedJob($0, isPublished: true) }, reply: reply)
+                return confirms.ended(rest.map { PublishedJob($0, isPublished: true) }, reply: reply)
             }
         #endif
-        publisher.publish(messages) { [settlements, window, waits, traces] answers in
+        publisher.publish(messages) { [confirms, window, waits, traces] answers in
             var seen: [Lane: RelayWindow.Answers] = [:]
             var waiting: [Lane: (last: JobID, expiresAt: Int64)] = [:]
-            let settled = answers.map { answer in
+            let answered = answers.map { answer in
                 let job = sent[answer.index]
                 let lane = job.key.lane
                 seen[lane, default: RelayWindow.Answers()].count(answer.outcome)
@@ -106,7 +106,7 @@ package final class JobPublisher: Sendable {
             for (lane, jobs) in waiting { waits.published(jobs.last, in: lane, expiresAt: jobs.expiresAt, now: now) }
             let ended = answers.compactMap { spans[$0.index]?.ended() }
             if !ended.isEmpty { traces.record(ended) }
-            settlements.ended(settled, reply: reply)
+            confirms.ended(answered, reply: reply)
         }
     }
 
@@ -154,7 +154,7 @@ package final class JobPublisher: Sendable {
         }
     }
 
-    func fannedOut(_ template: JobTemplate) { settlements.fannedOut(template.appLane) }
+    func fannedOut(_ template: JobTemplate) { confirms.fannedOut(template.appLane) }
 
     /// Publishes deliveries that a replay opened, and the outcomes of those that it stopped, and waits for the broker's answer. Only the
     /// dead letters remember them, so a letter stays until the broker has confirmed all of its own.

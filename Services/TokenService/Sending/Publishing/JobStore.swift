@@ -14,12 +14,12 @@ package struct JobStore {
         var id: JobID
         var job: Job
         /// Positions that have their outcome.
-        var settled: Set<Int>
+        var ended: Set<Int>
     }
 
     /// Takes over jobs of a lane on which no process has a lease: of each app no more than its share. A hold that kept one is over, or puts
     /// it aside again. It reads no more than their names, so that no job keeps the others from being taken over.
-    package func claim(_ count: Int, of lane: Lane, among shares: [OutboxStore.Share], leaseSeconds: Double) throws -> [JobID] {
+    package func claim(_ count: Int, of lane: Lane, among shares: [WaitingWorkStore.Share], leaseSeconds: Double) throws -> [JobID] {
         guard count > 0, !shares.isEmpty else { return [] }
         return try session.execute(
             """
@@ -30,7 +30,7 @@ package struct JobStore {
                     SELECT notification, number FROM jobs
                     WHERE (published_at IS NULL) IS TRUE AND lane = \(lane) AND app_id = w.app AND free_from >= w.since
                         AND free_from <= now()
-                    ORDER BY free_from LIMIT \(OutboxStore.Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
+                    ORDER BY free_from LIMIT \(WaitingWorkStore.Share.size(count, among: shares.count)) FOR NO KEY UPDATE SKIP LOCKED
                 ) AS j LIMIT \(count)
             )
             UPDATE jobs j SET free_from = now() + make_interval(secs => \(leaseSeconds)), held_by = NULL FROM free
@@ -46,18 +46,18 @@ package struct JobStore {
     private func read(_ jobs: [JobID]) throws -> [Claimed] {
         try session.execute(
             """
-            SELECT j.notification, j.number, j.locale, j.due_at, j.members, j.settled::text AS settled
+            SELECT j.notification, j.number, j.locale, j.due_at, j.members, j.ended::text AS ended
             FROM unnest(\(jobs.map(\.notification))::uuid[], \(jobs.map(\.number))::bigint[]) AS e (notification, number)
             JOIN jobs j ON j.notification = e.notification AND j.number = e.number
             """
         ).map { row in
-            let (number, settled): (Int32, String) = (try row["number"], try row["settled"])
+            let (number, ended): (Int32, String) = (try row["number"], try row["ended"])
             return Claimed(
                 id: JobID(notification: try row["notification"], number: Int(number)),
                 job: Job(
                     number: Int(number), locale: try row["locale"], dueAt: try row.milliseconds("due_at"),
                     members: Job.members(of: try row["members"])),
-                settled: Set(Job.positions(in: settled)))
+                ended: Set(Job.positions(in: ended)))
         }
     }
 
@@ -191,7 +191,7 @@ package struct JobStore {
     ) -> PublishableJob {
         var deliveries: [PushJob.Delivery] = []
         var stopped: [OutcomeEvent.Delivery] = []
-        for (position, token) in claimed.job.members.enumerated() where !claimed.settled.contains(position) {
+        for (position, token) in claimed.job.members.enumerated() where !claimed.ended.contains(position) {
             let id = names.id(job: claimed.id.number, position: position)
             let member = members[token]
             if let member, member.isMeant, member.isActive, stop == nil {
@@ -220,13 +220,13 @@ package struct JobStore {
                 id: id, notification: template.notification, installation: .lowest, attempt: 1, reason: reason.rawValue)
             return PublishableJob(
                 id: claimed.id, template: template, deliveries: EncodedDeliveries([PushJob.Delivery]()),
-                stopped: claimed.settled.isEmpty
+                stopped: claimed.ended.isEmpty
                     ? OutcomeEvent.stopped([delivery], as: reason.outcome, of: template.app, at: now) : nil,
                 isOfFanOut: true)
         }
         return PublishableJob(
             id: claimed.id, template: template.broadcast(to: channel, now: now),
-            deliveries: EncodedDeliveries(claimed.settled.isEmpty ? [channel.delivery(id)] : []), isOfFanOut: true)
+            deliveries: EncodedDeliveries(claimed.ended.isEmpty ? [channel.delivery(id)] : []), isOfFanOut: true)
     }
 
     /// Names the installation and the owner's epoch that the delivery was for, or none if the registry does not know: never another user's.
@@ -299,7 +299,7 @@ package struct JobStore {
     // MARK: Settling
 
     /// Published jobs are done. Any process may publish the others, a moment later.
-    func settle(_ jobs: [PublishedJob]) throws {
+    func record(_ jobs: [PublishedJob]) throws {
         guard !jobs.isEmpty else { return }
         try session.execute(
             """
@@ -364,7 +364,7 @@ package struct JobStore {
             LEFT JOIN LATERAL (
                 SELECT true AS is_tried FROM receipts WHERE notification = e.notification AND number = e.number LIMIT 1
             ) AS r ON true
-            WHERE j.notification IS NULL OR j.settled <> B'0'::bit(100) OR r.is_tried
+            WHERE j.notification IS NULL OR j.ended <> B'0'::bit(100) OR r.is_tried
             """)
         return Set(try rows.map { row in jobs[Int(try row["place"] as Int64) - 1] })
     }

@@ -20,7 +20,7 @@ package struct JobTemplate: Equatable, Sendable {
     package var payload: [UInt8]
     package var traceparent: String
     /// Whether each payload names its job.
-    package var namesJob: Bool = false
+    package var deviceReceipts: Bool = false
     /// The job is a request to a broadcast channel.
     package private(set) var isBroadcast = false
 
@@ -32,7 +32,7 @@ package struct JobTemplate: Equatable, Sendable {
     /// The APNs body. If devices report receipts, it names the notification and the job: iOS shows an app no `apns-id`. The device
     /// reports both with its receipt, and the service finds the delivery among the job's members.
     func payload(ofJob number: Int) -> [UInt8] {
-        guard namesJob, let end = payload.lastIndex(of: UInt8(ascii: "}")) else { return payload }
+        guard deviceReceipts, let end = payload.lastIndex(of: UInt8(ascii: "}")) else { return payload }
         return payload[..<end] + Self.jobName(notification, number) + payload[end...]
     }
 
@@ -87,7 +87,7 @@ extension Notification {
             notification: id, app: app, lane: request.lane, pushType: request.pushType, topic: topic, priority: request.priority,
             collapseID: request.collapseID, apnsExpiration: request.apnsExpiration, expiresAt: request.expiresAt, acceptedAt: acceptedAt,
             onUnknown: request.onUnknown, payload: request.content.payload, traceparent: traceparent,
-            namesJob: request.deviceReceipts)
+            deviceReceipts: request.deviceReceipts)
     }
 }
 
@@ -111,6 +111,6 @@ extension JobTemplate {
             pushType: try row["push_type"], topic: try row["topic"], priority: Int(priority), collapseID: try row["collapse_id"],
             apnsExpiration: try row["apns_expiration"], expiresAt: try row.milliseconds("expires_at"),
             acceptedAt: try row.milliseconds("accepted_at"), onUnknown: try row["on_unknown"],
-            payload: try row["payload"], traceparent: try row["traceparent"], namesJob: try row["device_receipts"])
+            payload: try row["payload"], traceparent: try row["traceparent"], deviceReceipts: try row["device_receipts"])
     }
 }

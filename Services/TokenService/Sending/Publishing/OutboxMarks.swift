@@ -66,7 +66,7 @@ package final class MarkExchange: Sendable {
         if let last, last.at + Self.interval > .now { return }
         let marks = marks
         let recorded = try await pool.transaction { session in
-            let store = OutboxStore(session: session)
+            let store = WaitingWorkStore(session: session)
             let known = try store.lowWater()
             // The first time, this process knows nothing itself.
             guard let last else {

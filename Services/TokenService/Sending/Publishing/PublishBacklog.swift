@@ -51,7 +51,7 @@ package final class PublishBacklog: Sendable {
     /// The apps and lanes in which something waits.
     var waiting: Set<AppLane> { state.withLock { Set($0.counts.keys) } }
 
-    /// Follow it with ``settle(_:waits:)``.
+    /// Follow it with ``endAcceptance(_:waits:)``.
     /// - Throws: ``BacklogFull`` at the limit.
     package func admit(_ key: AppLane) throws {
         try state.withLock { state in
@@ -65,7 +65,7 @@ package final class PublishBacklog: Sendable {
 
     /// An admitted notification is committed, or will not be.
     /// - Parameter waits: Whether it waits to be published now.
-    package func settle(_ key: AppLane, waits: Bool) {
+    package func endAcceptance(_ key: AppLane, waits: Bool) {
         state.withLock { state in
             state.change(key) { count in
                 count.beingAccepted -= 1

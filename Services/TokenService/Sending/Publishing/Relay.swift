@@ -22,7 +22,7 @@ package final class Relay: Service {
     private let fences: FencePublisher
     private let cancellation: Cancellation
     private let holds: HoldService
-    private let settlements: PublishSettlements
+    private let confirms: ConfirmWriter
     private let window: RelayWindow
     private let backlog: PublishBacklog
     private let wakeUp: WorkSignal
@@ -84,7 +84,7 @@ package final class Relay: Service {
 
     package init(
         pool: PostgresPool, publisher: Publisher, jobs: JobPublisher, fences: FencePublisher, cancellation: Cancellation,
-        holds: HoldService, settlements: PublishSettlements, window: RelayWindow, backlog: PublishBacklog, exchange: MarkExchange,
+        holds: HoldService, confirms: ConfirmWriter, window: RelayWindow, backlog: PublishBacklog, exchange: MarkExchange,
         wakeUp: WorkSignal, timing: Timing, fanOutPage: Int, watch: FanOutWatch, metrics: PublishingMetrics, logger: Logger
     ) {
         self.pool = pool
@@ -93,7 +93,7 @@ package final class Relay: Service {
         self.fences = fences
         self.cancellation = cancellation
         self.holds = holds
-        self.settlements = settlements
+        self.confirms = confirms
         self.window = window
         self.backlog = backlog
         self.exchange = exchange
@@ -122,7 +122,7 @@ package final class Relay: Service {
     }
 
     /// A step that fails, because a row is locked or a statement takes too long, keeps no other step from its work. It rests for an
-    /// interval: after an outage the settlements record what is published before the relay claims it again.
+    /// interval: after an outage the writer records what is published before the relay claims it again.
     private func round(_ group: inout DiscardingTaskGroup) async {
         func step(_ step: Step, of lane: Lane? = nil, _ body: () async throws -> Void) async {
             let key = StepOfLane(step: step, lane: lane)
@@ -136,7 +136,7 @@ package final class Relay: Service {
         }
         await step(.marks) { try await exchange.exchange(in: pool) }
         // One kind's search that takes too long gives up nothing of the other's marks.
-        var (waiting, fanOuts): ([OutboxStore.Waiting], [OutboxStore.Waiting]) = ([], [])
+        var (waiting, fanOuts): ([WaitingWorkStore.Waiting], [WaitingWorkStore.Waiting]) = ([], [])
         await step(.waitingJobs) { waiting = try await lookForJobs() }
         await step(.waitingFanOuts) { fanOuts = try await lookForFanOuts() }
         measureBacklog(of: (waiting + fanOuts).map(\.key), &group)
@@ -152,17 +152,19 @@ package final class Relay: Service {
         guard let held else { return }
         await step(.releases) { try await holds.publishLiftedAndRelease(held) }
         for lane in Lane.allCases {
-            func free(_ found: [OutboxStore.Waiting]) -> [OutboxStore.Waiting] { found.filter { $0.key.lane == lane && $0.free != nil } }
+            func free(_ found: [WaitingWorkStore.Waiting]) -> [WaitingWorkStore.Waiting] {
+                found.filter { $0.key.lane == lane && $0.free != nil }
+            }
             await step(.jobs, of: lane) { try await publishJobs(of: lane, free(waiting), &group) }
             await step(.fanOuts, of: lane) { try await beginFanOuts(of: lane, free(fanOuts), &group) }
         }
     }
 
-    private func lookForJobs() async throws -> [OutboxStore.Waiting] {
+    private func lookForJobs() async throws -> [WaitingWorkStore.Waiting] {
         try await look(marks.jobs) { store, from in try store.waitingJobs(from: from) }
     }
 
-    private func lookForFanOuts() async throws -> [OutboxStore.Waiting] {
+    private func lookForFanOuts() async throws -> [WaitingWorkStore.Waiting] {
         let leaseSeconds = timing.lease / .seconds(1)
         let found = try await look(marks.fanOuts) { store, from in try store.waitingFanOuts(from: from, leaseSeconds: leaseSeconds) }
         watch.measured(oldestDue: found.compactMap(\.due).min())
@@ -172,10 +174,10 @@ package final class Relay: Service {
     /// - Returns: The apps and lanes in any order, so that no app is served before the others each time.
     private func look(
         _ marks: LowWater<AppLane>,
-        _ body: @escaping @Sendable (OutboxStore, LowWater<AppLane>.Marks) throws -> (now: Int64, found: [OutboxStore.Waiting])
-    ) async throws -> [OutboxStore.Waiting] {
+        _ body: @escaping @Sendable (WaitingWorkStore, LowWater<AppLane>.Marks) throws -> (now: Int64, found: [WaitingWorkStore.Waiting])
+    ) async throws -> [WaitingWorkStore.Waiting] {
         try await marks.search { from in
-            let (now, found) = try await pool.session { session in try body(OutboxStore(session: session), from) }
+            let (now, found) = try await pool.session { session in try body(WaitingWorkStore(session: session), from) }
             let oldest = Dictionary(found.compactMap { work in work.free.map { (work.key, $0) } }) { min($0, $1) }
             return (now, oldest, found.shuffled())
         }
@@ -201,7 +203,7 @@ package final class Relay: Service {
         let (limit, leaseSeconds, moment) = (backlog.limit + 1, timing.lease / .seconds(1), backlog.moment)
         let (jobs, fanOuts) = (marks.jobs.marks[key], marks.fanOuts.marks[key])
         let size = try await pool.session { session in
-            try OutboxStore(session: session).backlog(of: key, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
+            try WaitingWorkStore(session: session).backlog(of: key, jobs: jobs, fanOuts: fanOuts, limit: limit, leaseSeconds: leaseSeconds)
         }
         backlog.measured(size, of: key, since: moment)
     }
@@ -221,13 +223,13 @@ package final class Relay: Service {
 
     /// Publishes some of a lane's jobs that are due or left over: each app's share. If more wait, the next round follows at once, in which
     /// fences, cancellations and the other lanes have their turn.
-    private func publishJobs(of lane: Lane, _ waiting: [OutboxStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
+    private func publishJobs(of lane: Lane, _ waiting: [WaitingWorkStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
         let leaseSeconds = timing.lease / .seconds(1)
         let isOpen = window.isOpen(lane)
         let room = min(room(in: lane), sizes.size(of: lane))
         guard room > 0, !waiting.isEmpty else { return }
         let (cache, from) = (holds.cache, marks.jobs.marks)
-        let shares = waiting.map { OutboxStore.Share(app: $0.app, from: from[$0.key]) }
+        let shares = waiting.map { WaitingWorkStore.Share(app: $0.app, from: from[$0.key]) }
         do {
             let (jobs, held) = try await pool.transaction { session in
                 let claimed = try JobStore(session: session).claim(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
@@ -242,7 +244,7 @@ package final class Relay: Service {
             try await publish(jobs, isNews: isOpen, &group)
             sizes.succeeded(lane)
             // An app may have more than its share. Held jobs took the places of free ones.
-            if isOpen && jobs.count + held >= OutboxStore.Share.size(room, among: shares.count) || held > 0 { wakeUp.signal() }
+            if isOpen && jobs.count + held >= WaitingWorkStore.Share.size(room, among: shares.count) || held > 0 { wakeUp.signal() }
         } catch {
             if (error as? PostgresError)?.isOfSize == true { sizes.failed(lane, at: room) }
             throw error
@@ -251,17 +253,17 @@ package final class Relay: Service {
 
     /// Begins fan-outs, but not in the transaction that claims jobs. That one locks jobs and then notifications, and a cancellation locks a
     /// notification and then its fan-out: with both in one, the two could wait for each other.
-    private func beginFanOuts(of lane: Lane, _ waiting: [OutboxStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
+    private func beginFanOuts(of lane: Lane, _ waiting: [WaitingWorkStore.Waiting], _ group: inout DiscardingTaskGroup) async throws {
         let room = fanOutRoom(in: lane)
         turns.wait(lane, room == 0 ? Set(waiting.map(\.key.app)) : [])
         guard room > 0, !waiting.isEmpty else { return }
         let (leaseSeconds, from) = (timing.lease / .seconds(1), marks.fanOuts.marks)
         let running = fanOuts.withLock { $0.values.reduce(into: [AppLane: Int]()) { $0[$1, default: 0] += 1 } }
         let shares = waiting.sorted { running[$0.key] ?? 0 < running[$1.key] ?? 0 }.map {
-            OutboxStore.Share(app: $0.app, from: from[$0.key])
+            WaitingWorkStore.Share(app: $0.app, from: from[$0.key])
         }
         let (free, held) = try await pool.transaction { session in
-            let claimed = try OutboxStore(session: session).claimFanOuts(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
+            let claimed = try WaitingWorkStore(session: session).claimFanOuts(room, of: lane, among: shares, leaseSeconds: leaseSeconds)
             // Not by the cache: a fan-out may make thousands of jobs, and this reads one small index.
             guard !claimed.isEmpty else { return (claimed, 0) }
             let store = HoldOutbox(session: session)
@@ -276,7 +278,7 @@ package final class Relay: Service {
     }
 
     private func room(in lane: Lane) -> Int {
-        max(0, min(window.size(of: lane), Self.maximumUnderWay - settlements.underWayCount(of: lane)))
+        max(0, min(window.size(of: lane), Self.maximumUnderWay - confirms.underWayCount(of: lane)))
     }
 
     /// A notification that cannot be read keeps no other one waiting. It is put off if others can be read.
@@ -346,12 +348,12 @@ package final class Relay: Service {
     private func begin(_ claimed: [(notification: PushID, key: AppLane)], _ group: inout DiscardingTaskGroup) async throws {
         guard !claimed.isEmpty else { return }
         let superseding = try await pool.session { session in
-            try OutboxStore(session: session).superseding(claimed.map(\.notification))
+            try WaitingWorkStore(session: session).superseding(claimed.map(\.notification))
         }
         for (notification, key) in claimed where !superseding.contains(notification) { begin(notification, key, &group) }
         guard !superseding.isEmpty else { return }
         guard try await cancellation.publishLeftOver() else {
-            return try await pool.session { session in try OutboxStore(session: session).release(superseding.sorted()) }
+            return try await pool.session { session in try WaitingWorkStore(session: session).release(superseding.sorted()) }
         }
         for (notification, key) in claimed where superseding.contains(notification) { begin(notification, key, &group) }
     }

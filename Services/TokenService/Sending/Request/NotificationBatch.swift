@@ -117,7 +117,7 @@ extension NotificationBatch {
     private static let accepted = ResponseSchema<NotificationIntake.Acceptance>.object(
         nil,
         [
-            .all(NotificationReceipt.fields) { $0.receipt },
+            .all(AcceptedNotification.fields) { $0.receipt },
             .optional("replay", .boolean, "True where the key was used before: this is the first answer again. Absent otherwise.") {
                 $0.isReplay ? true : nil
             },

@@ -25,7 +25,7 @@ package struct NotificationRequest: Equatable, Sendable {
     package var receipts: Receipts?
     /// Whether devices report what becomes of it.
     package var deviceReceipts = false
-    package var content: NotificationContent
+    package var content: RenderedContent
     /// What it does to a Live Activity that it names.
     package var activity: ActivityChange?
     /// Legal but doubtful parts of the request; the answer shows them to the sender.
@@ -236,7 +236,7 @@ extension NotificationRequest {
         let deviceReceipts = body.deviceReceipts(with: pushType)
         if let pushType {
             let maximum = target?.maximumPayloadBytes(of: pushType) ?? pushType.maximumPayloadBytes
-            drafts.forEach { $0.check(as: pushType, of: maximum, namesJob: deviceReceipts, body.problems) }
+            drafts.forEach { $0.check(as: pushType, of: maximum, deviceReceipts: deviceReceipts, body.problems) }
         }
         let priority = body.priority(for: pushType)
         let collapseID = body.collapseID()
@@ -251,7 +251,7 @@ extension NotificationRequest {
         let receipts = body.optionalChoice("receipts", of: Receipts.self)
         body.finish()
         guard body.problems.isEmpty, let target, let pushType, let purpose, let due, let expiry, let lane,
-            let content = NotificationContent(drafts)
+            let content = RenderedContent(drafts)
         else { return nil }
         let startsActivity = drafts.contains { $0.event == .start }
         // Priority 10 counts against the system's budget.

@@ -59,7 +59,7 @@ package struct AudienceCount {
         case .tags(let expression):
             // The index on tags would read every installation that has a common one.
             if let needed = expression.neededTags,
-                try session.execute(InstallationStore.estimateTagged(needed)).only()["estimate"] <= AudienceStore.maximumRare
+                try session.execute(InstallationStore.estimateTagged(needed)).only()["estimate"] <= FanOutStore.maximumRare
             {
                 tagged(needed, matching: expression.searchText, for: request)
             } else {
@@ -174,7 +174,7 @@ package struct AudienceCount {
     package func namesTagsOfApps(_ expression: TagExpression) throws -> Bool {
         let words = InstallationTags.words(tags: [], appTags: expression.backendTags.sorted())
         guard !words.isEmpty else { return false }
-        guard try session.execute(InstallationStore.estimateTagged(words)).only()["estimate"] <= AudienceStore.maximumRare else {
+        guard try session.execute(InstallationStore.estimateTagged(words)).only()["estimate"] <= FanOutStore.maximumRare else {
             return try session.execute(
                 """
                 SELECT count(*) > 0 AS is_named FROM (

@@ -76,7 +76,7 @@ package struct InstallationImport: Sendable {
             switch await queue.take() {
             case .lines(let lines):
                 onChunk(lines.count)
-                if let answer = await importing.settle(lines, app: app) {
+                if let answer = await importing.register(lines, app: app) {
                     totals.add(answer, lines: lines)
                     report.failures(answer)
                     report.warnings(answer)
@@ -140,7 +140,7 @@ package struct InstallationImport: Sendable {
 
     /// Registers a chunk's lines, in order, again and again while the database is away.
     /// - Returns: nil when it stayed away.
-    fileprivate func settle(_ lines: [ImportLine], app: App) async -> ImportAnswer? {
+    fileprivate func register(_ lines: [ImportLine], app: App) async -> ImportAnswer? {
         var wanted: [(line: Int, registration: Registration)] = []
         var answer = ImportAnswer()
         for line in lines {

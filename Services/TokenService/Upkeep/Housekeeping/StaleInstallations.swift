@@ -60,7 +60,7 @@ package struct StaleInstallations {
 
     private func apply(_ change: RegistryChange, to installations: [PushID]) throws -> RegistryStore.Committed {
         try RegistryStore(session: session).commit(
-            change, of: app, reading: RegistryStore.Scope(app: app.id, installations: installations))
+            change, of: app, reading: RegistryStore.Needs(app: app.id, installations: installations))
     }
 
     private struct Rule {

@@ -76,7 +76,7 @@ struct ErasureStore {
         let left = Set(try abandoned(among: installations))
         return try RegistryStore(session: session).commit(
             .erase(user: user, installations: installations, left: left), of: app,
-            reading: RegistryStore.Scope(app: app.id, installations: installations), also: note)
+            reading: RegistryStore.Needs(app: app.id, installations: installations), also: note)
     }
 
     /// Records the user's time at these installations, which ends now. It begins where the history last names another user.

@@ -178,7 +178,7 @@ package struct ReceiptRemoval {
             ORDER BY j.notification, j.number FOR UPDATE OF j
         ), gone AS (
             DELETE FROM jobs j USING locked l WHERE j.notification = l.notification AND j.number = l.number
-            RETURNING j.notification, octet_length(j.members) / 8 - bit_count(j.settled) AS waiting
+            RETURNING j.notification, octet_length(j.members) / 8 - bit_count(j.ended) AS waiting
         )
         SELECT notification, count(*) AS count, 0 AS ended, sum(waiting)::bigint AS waiting FROM gone GROUP BY notification
         """

@@ -9,9 +9,9 @@ extension TokenRecord.Installation {
 
     /// Whether pushes to this topic may reach its start and update tokens.
     func takesActivities(of topic: [UInt8]) -> Bool {
-        guard PushType.liveactivity.fits(topic: topic[...]) else { return false }
+        guard ServerPushType.liveactivity.fits(topic: topic[...]) else { return false }
         guard let topics else { return true }
-        return topics.contains(topic) || topics.contains(Array(PushType.bundleID(of: topic)))
+        return topics.contains(topic) || topics.contains(Array(ServerPushType.bundleID(of: topic)))
     }
 
     /// Whether a broadcast to the channel concerns it: an activity follows, or the control API has named the channel.
@@ -20,35 +20,35 @@ extension TokenRecord.Installation {
     }
 
     /// A Live Activity's push, but no broadcast.
-    mutating func play(_ entry: Inbox.Entry, rules: WorldRules, now: Int64) -> Receipt {
+    mutating func play(_ entry: Inbox.Entry, rules: WorldRules, now: Int64) -> DeviceResult {
         guard let content = entry.content.content, let state = content.activity, entry.type == .liveactivity else {
-            return Receipt(.noEvent)
+            return DeviceResult(.noEvent)
         }
         switch entry.target {
         case .start(let type):
-            if let fault = content.startFault(for: type) { return Receipt(fault) }
-            if rules.readings.starts == .lost { return Receipt(.startLost) }
+            if let fault = content.startFault(for: type) { return DeviceResult(fault) }
+            if rules.readings.starts == .lost { return DeviceResult(.startLost) }
             let source: Activity.Source? = state.inputPushChannel.map { .channel($0) } ?? Activities.newToken().map { .token($0) }
             return begin(entry, state, source ?? .app, id: state.activityID, now: now)
         case .update(let id):
-            guard state.event != .start else { return Receipt(.notAnUpdate, activityID: id) }
+            guard state.event != .start else { return DeviceResult(.notAnUpdate, activityID: id) }
             return take(entry, state, id, rules: rules, now: now)
         case .device:
-            if state.event == .start, rules.readings.starts == .lost { return Receipt(.startLost) }
+            if state.event == .start, rules.readings.starts == .lost { return DeviceResult(.startLost) }
             let source = Activity.Source.device(collapseID: entry.collapseID)
             let earlier = activities.all.first { $0.source == source && $0.topic == entry.topic }
             if let earlier, state.event != .start { return take(entry, state, earlier.id, rules: rules, now: now) }
             if let earlier { drop(earlier.id) }
-            let name = entry.collapseID ?? Array(PushType.bundleID(of: entry.topic))
+            let name = entry.collapseID ?? Array(ServerPushType.bundleID(of: entry.topic))
             return begin(entry, state, source, id: state.activityID ?? String(decoding: name, as: UTF8.self), now: now)
-        case .channel: return Receipt(.noEvent)
+        case .channel: return DeviceResult(.noEvent)
         }
     }
 
     /// A broadcast reaches every activity that follows its channel. If the control API has named the channel, the first one begins an
     /// activity.
     /// - Parameter onlyUnseen: Leaves out activities that have had this state: it was stored.
-    mutating func playBroadcast(_ entry: Inbox.Entry, onlyUnseen: Bool, rules: WorldRules, now: Int64) -> [Receipt] {
+    mutating func playBroadcast(_ entry: Inbox.Entry, onlyUnseen: Bool, rules: WorldRules, now: Int64) -> [DeviceResult] {
         guard let channelID = entry.target.channelID, let state = entry.content.content?.activity else { return [] }
         let reached = activities.following(channelID)
         if reached.isEmpty {
@@ -62,22 +62,22 @@ extension TokenRecord.Installation {
 
     private mutating func begin(
         _ entry: Inbox.Entry, _ state: ActivityState, _ source: Activity.Source, id: String?, now: Int64
-    ) -> Receipt {
+    ) -> DeviceResult {
         let id = activities.freeID(id, now: now)
         activities.begin(
             Activity(
                 id: id, topic: entry.topic, attributesType: state.attributesType, attributes: state.attributes, source: source, state,
                 push: entry.id, now: now), now: now)
         show(entry, of: id)
-        return Receipt(state.event == .end ? .ended : .started, activityID: id)
+        return DeviceResult(state.event == .end ? .ended : .started, activityID: id)
     }
 
     private mutating func take(
         _ entry: Inbox.Entry, _ state: ActivityState, _ id: String, rules: WorldRules, now: Int64
-    ) -> Receipt {
+    ) -> DeviceResult {
         let result = activities.take(state, of: entry, for: id, limit: activityLimit(rules), now: now)
         if result == .updated || result == .ended { show(entry, of: id) }
-        return Receipt(result, activityID: id)
+        return DeviceResult(result, activityID: id)
     }
 
     private mutating func show(_ entry: Inbox.Entry, of id: String) {
@@ -101,7 +101,7 @@ extension TokenRecord.Installation {
     }
 }
 
-extension NotificationContent {
+extension DeviceContent {
     /// The reason why a start push starts nothing (iOS 17.2; Apple: Starting and updating Live Activities with ActivityKit push
     /// notifications).
     fileprivate func startFault(for type: String) -> ActivityResult? {
@@ -143,7 +143,7 @@ package enum ActivityResult: String, Sendable, CaseIterable {
 }
 
 /// The result of an accepted push on its device.
-struct Receipt {
+struct DeviceResult {
     let reception: Reception
     var activity: ActivityResult?
     var activityID: String?

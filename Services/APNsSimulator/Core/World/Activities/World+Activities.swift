@@ -92,7 +92,7 @@ extension World {
 
 extension World.State {
     fileprivate mutating func note(_ result: ActivityResult, _ id: String, on token: TokenKey, now: Int64) {
-        arrivals.append(Arrival(Receipt(result, activityID: id), token: token, now: now))
+        arrivals.append(Arrival(DeviceResult(result, activityID: id), token: token, now: now))
         followUp(token, now: now)
     }
 }
