@@ -76,8 +76,8 @@ struct SimulatorTests {
     }
 
     @Test("Every delivery has an outcome when connections close under load") func closesUnderLoad() async throws {
-        // A busy machine may take longer than five seconds to connect.
-        try await with({ _ in }, { ($0.connections, $0.patience) = (2, .seconds(60)) }) { simulator, bench in
+        // A batch waits for a connection as long as the test runs: how fast a busy machine connects decides nothing here.
+        try await with({ _ in }, { ($0.connections, $0.patience) = (2, .seconds(3600)) }) { simulator, bench in
             var unknown = 0
             var accepted = 0
             for round in 0..<10 {
