@@ -27,6 +27,18 @@ struct QueryTests {
         }
     }
 
+    @Test("A part keeps its values among those of the whole") func parts() async throws {
+        try await withServer { session in
+            func sum(_ numbers: [Int64]) -> PostgresQuery {
+                guard let first = numbers.first else { return "0" }
+                return "\(first)::bigint * 10 + (\(sum(Array(numbers.dropFirst()))))"
+            }
+            let row = try session.execute("SELECT \("a") AS before, \(sum(Array(1...12))) AS sum, \("b") AS behind").only()
+            let values: (String, Int64, String) = (try row["before"], try row["sum"], try row["behind"])
+            #expect(values == ("a", 780, "b"))
+        }
+    }
+
     @Test("A value is never part of the SQL text") func noInjection() async throws {
         try await withServer { session in
             let text = "'; DROP TABLE x; --"

@@ -87,15 +87,16 @@ struct StatementPlanTests {
         "RegistryBatch.vacate": ["tokens_pkey(id)"],
         // Fan-out.
         "FanOutStore.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
-        "FanOutStore.pageOfApp": [
+        // An app's installations, tagged ones, and those of a list.
+        "FanOutStore.page": [
             "installations_in_order(app_id, ordinal)", "notifications_pkey(id)", "fan_outs_pkey(notification)",
             "quiet_hours_pkey(app_id, owner)", "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "FanOutStore.pageOfTagged": [
+        "FanOutStore.page 2": [
             "installations_pkey(app_id, id)", "notifications_pkey(id)", "fan_outs_pkey(notification)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
         ],
-        "FanOutStore.pageOfList": [
+        "FanOutStore.page 3": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)", "notifications_pkey(id)",
             "fan_outs_pkey(notification)", "targets_pkey(notification, place)", "quiet_hours_pkey(app_id, owner)",
             "tokens_one_active(app_id, ordinal, purpose)",
@@ -106,9 +107,11 @@ struct StatementPlanTests {
         "FanOutStore.nextInstallations": [
             "installations_by_owner(app_id, owner, id)", "notifications_pkey(id)", "targets_pkey(notification, place)",
         ],
-        "FanOutStore.nextReporters": ["tokens_by_activity(app_id, purpose, installation)"],
-        "FanOutStore.nextOfActivity": ["tokens_by_activity(app_id, purpose, installation)"],
-        "FanOutStore.nextOfActivity 2": ["installations_by_owner(app_id, owner, id)"],
+        "FanOutStore.nextInstallations 2": ["installations_by_owner(app_id, owner, id)"],
+        "FanOutStore.nextReporters": [
+            "notifications_pkey(id)", "targets_pkey(notification, place)", "tokens_by_activity(app_id, purpose, installation)",
+        ],
+        "FanOutStore.nextReporters 2": ["tokens_by_activity(app_id, purpose, installation)"],
         "FanOutStore.pageOfActivities": [
             "installations_by_owner(app_id, owner)", "installations_pkey(app_id, id)",
             "tokens_one_active(app_id, ordinal, purpose, environment)",

@@ -340,6 +340,17 @@ package struct PostgresQuery: Sendable, ExpressibleByStringInterpolation {
         package mutating func appendInterpolation(milliseconds: [Int64?]) { append(.optionalTimestampArray(milliseconds)) }
         /// `jsonb`.
         package mutating func appendInterpolation(json: String) { append(.jsonb(json)) }
+        /// A part of the command, whose parameters are numbered on.
+        package mutating func appendInterpolation(_ part: PostgresQuery) {
+            var rest = part.sql[...]
+            for (place, value) in part.parameters.enumerated() {
+                guard let number = rest.firstRange(of: "$\(place + 1)") else { break }
+                sql += rest[..<number.lowerBound]
+                append(value)
+                rest = rest[number.upperBound...]
+            }
+            sql += rest
+        }
         /// `INSERT INTO table (column, …) VALUES (value, …)`
         package mutating func appendInterpolation(insertInto table: StaticString, _ row: [(column: StaticString, value: PostgresValue)]) {
             sql += "INSERT INTO \(table) (\(row.map(\.column.description).joined(separator: ", "))) VALUES ("

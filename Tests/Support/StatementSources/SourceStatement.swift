@@ -14,12 +14,24 @@ package struct SourceStatement: Sendable {
     package static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../../Services/TokenService").standardizedFileURL
 
-    /// Literals that begin with a command.
+    /// Literals that begin with a command, with the parts in them: `\(part(…))` stands for the texts of the type's function `part`, each in
+    /// a statement of its own. A part that begins with a command is a statement too, if its function is not private.
     package static func all() throws -> [SourceStatement] {
+        let literals = try files().flatMap { file in
+            SourceLiteral.all(in: try String(contentsOf: file, encoding: .utf8), file.deletingPathExtension().lastPathComponent)
+        }
+        let uses = Set(literals.flatMap { literal in literal.calls.map { "\(literal.type).\($0.name)" } })
+        let parts = Dictionary(grouping: literals.filter { $0.isQuery && uses.contains($0.name) }, by: \.name)
         var counts: [String: Int] = [:]
-        return try files().flatMap { file in
-            statements(
-                of: try String(contentsOf: file, encoding: .utf8), in: file.deletingPathExtension().lastPathComponent, counts: &counts)
+        return literals.filter { !$0.isPrivate || parts[$0.name] == nil }.flatMap { literal in
+            literal.texts(with: parts).compactMap { text -> SourceStatement? in
+                let (sql, parameters) = numbered(text)
+                guard sql.contains(/^\s*(\(?SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|MERGE INTO)\s/) else { return nil }
+                counts[literal.name, default: 0] += 1
+                let count = counts[literal.name] ?? 0
+                return SourceStatement(
+                    name: count == 1 ? literal.name : "\(literal.name) \(count)", type: literal.type, sql: sql, parameters: parameters)
+            }
         }
     }
 
@@ -67,38 +79,73 @@ package struct SourceStatement: Sendable {
         }
     }
 
-    /// - Parameter counts: How often each name occurred before.
-    private static func statements(of text: String, in file: String, counts: inout [String: Int]) -> [SourceStatement] {
-        let literal = /"""\n(?<long>[\s\S]*?)\n *"""|"(?<short>[^"\n]*)"/
-        let functions = text.matches(of: /\b(?:func|static let) (\w+)/)
-        let types = text.matches(of: SourceType.beginning)
-        return text.matches(of: literal).compactMap { match in
-            let (sql, parameters) = numbered(String(match.output.long ?? match.output.short ?? ""))
-            guard sql.contains(/^\s*(\(?SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|MERGE INTO)\s/) else { return nil }
-            let type = types.last { $0.range.lowerBound < match.range.lowerBound }.map { String($0.output.1) } ?? file
-            let name = "\(type).\(functions.last { $0.range.lowerBound < match.range.lowerBound }?.output.1 ?? "")"
-            counts[name, default: 0] += 1
-            return SourceStatement(
-                name: counts[name] == 1 ? name : "\(name) \(counts[name] ?? 0)", type: type, sql: sql,
-                parameters: parameters)
-        }
-    }
-
     private static func numbered(_ text: String) -> (sql: String, parameters: [String]) {
         var (sql, rest, parameters) = ("", text[...], [String]())
         while let start = rest.range(of: #"\("#) {
             sql += rest[..<start.lowerBound]
-            var depth = 1
-            let expression = rest[start.upperBound...].prefix { character in
-                if character == "(" { depth += 1 }
-                if character == ")" { depth -= 1 }
-                return depth > 0
-            }
+            let expression = rest[start.upperBound...].balanced
             parameters.append(String(expression))
             sql += "$\(parameters.count)"
             rest = rest[expression.endIndex...].dropFirst()
         }
         return ((sql + rest).replacing("\\\\", with: "\\"), parameters)
+    }
+}
+
+/// A literal of the sources, as it stands there.
+private struct SourceLiteral {
+    /// `Type.function`
+    let name: String
+    let type: String
+    let text: String
+    let isPrivate: Bool
+    /// Its function makes a query.
+    let isQuery: Bool
+
+    static func all(in text: String, _ file: String) -> [SourceLiteral] {
+        let literal = /"""\n(?<long>[\s\S]*?)\n *"""|"(?<short>[^"\n]*)"/
+        let function =
+            /(?<private>private )?(?:static )?\b(?:func|static let) (?<name>\w+)(?<query>\([^{]*\) -> PostgresQuery \{)?/
+        let functions = text.matches(of: function)
+        let types = text.matches(of: SourceType.beginning)
+        return text.matches(of: literal).map { match in
+            let function = functions.last { $0.range.lowerBound < match.range.lowerBound }?.output
+            let type = types.last { $0.range.lowerBound < match.range.lowerBound }.map { String($0.output.1) } ?? file
+            return SourceLiteral(
+                name: "\(type).\(function?.name ?? "")", type: type, text: String(match.output.long ?? match.output.short ?? ""),
+                isPrivate: function?.private != nil, isQuery: function?.query != nil)
+        }
+    }
+
+    /// The calls of functions that the whole of an interpolation is.
+    var calls: [(name: String, range: Range<String.Index>)] {
+        text.matches(of: /\\\((?:Self\.)?(\w+)\(/).compactMap { match in
+            let arguments = text[match.range.upperBound...].balanced
+            guard let end = text.index(arguments.endIndex, offsetBy: 2, limitedBy: text.endIndex) else { return nil }
+            return (String(match.output.1), match.range.lowerBound..<end)
+        }
+    }
+
+    /// One text for each combination of its parts.
+    func texts(with parts: [String: [SourceLiteral]]) -> [String] {
+        calls.reversed().reduce([text]) { texts, call in
+            guard let alternatives = parts["\(type).\(call.name)"] else { return texts }
+            return texts.flatMap { text in
+                alternatives.flatMap { $0.texts(with: parts) }.map { text.replacingCharacters(in: call.range, with: $0) }
+            }
+        }
+    }
+}
+
+extension Substring {
+    /// Up to the parenthesis that closes one before it.
+    fileprivate var balanced: Substring {
+        var depth = 1
+        return prefix { character in
+            if character == "(" { depth += 1 }
+            if character == ")" { depth -= 1 }
+            return depth > 0
+        }
     }
 }
 

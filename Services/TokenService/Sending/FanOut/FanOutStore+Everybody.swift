@@ -71,20 +71,13 @@ extension FanOutStore {
 
     /// - Returns: nil if one of them has come from another installation since fan-out began. Few have registered since then.
     private func tokens(_ fanOut: PendingFanOut, through last: Int64) throws -> Tokens? {
-        let began = fanOut.beganAt
         let row = try session.execute(
             """
-            SELECT count(*) FILTER (WHERE registered_at >= \(milliseconds: began) AND moved_since(id, \(milliseconds: began))) AS moved,
-                coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(token), '{}') AS tokens,
-                coalesce(array_agg(installation), '{}') AS installations,
-                coalesce(array_agg(id) FILTER (WHERE environment = 'sandbox'), '{}') AS in_sandbox,
-                coalesce(array_agg(id) FILTER (WHERE proven_at IS NULL), '{}') AS unproven
-            FROM (
-                SELECT id, token, environment, installation, proven_at, registered_at FROM tokens
-                WHERE app_id = \(fanOut.app) AND ordinal > \(fanOut.checkpoint.position) AND ordinal <= \(last)
-                    AND purpose = \(fanOut.purpose) AND state = 'active'
-                ORDER BY ordinal, purpose, environment
-            ) AS page
+            SELECT count(*) FILTER (WHERE has_moved) AS moved, coalesce(array_agg(token_id), '{}') AS ids,
+                coalesce(array_agg(token), '{}') AS tokens, coalesce(array_agg(installation), '{}') AS installations,
+                coalesce(array_agg(token_id) FILTER (WHERE environment = 'sandbox'), '{}') AS in_sandbox,
+                coalesce(array_agg(token_id) FILTER (WHERE unproven), '{}') AS unproven
+            FROM (\(Self.tokensOfEverybody(fanOut, through: last))) AS page
             """
         ).only()
         let moved: Int = try row["moved"]

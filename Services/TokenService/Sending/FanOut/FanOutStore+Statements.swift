@@ -25,37 +25,6 @@ extension FanOutStore {
         """
     }
 
-    // The columns of all pages are those of ``PendingFanOut/Found``. `due` is NULL where a delivery is due now; it lies in the past where
-    // fan-out is late. `has_moved`: the token has moved between installations since fan-out may have begun, so that it may be in a job
-    // already; few tokens have registered since then.
-
-    /// The installations up to an ordinal that match the target's expression.
-    static func pageOfApp(_ fanOut: PendingFanOut, through last: Int64) -> PostgresQuery {
-        let began = fanOut.beganAt
-        return """
-            SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
-                CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                    due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
-                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
-            FROM notifications n JOIN fan_outs f ON f.notification = n.id
-            CROSS JOIN LATERAL (
-                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-                WHERE i.app_id = n.app_id AND i.ordinal > \(fanOut.checkpoint.position) AND i.ordinal <= \(last)
-                    AND i.deregistered_at IS NULL
-                    AND audience_words(i.tags, i.permission) @@ f.query
-                ORDER BY i.ordinal
-            ) AS i
-            CROSS JOIN LATERAL (
-                SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(fanOut.purpose) AND t.state = 'active'
-                ORDER BY t.environment
-            ) AS t
-            LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-            LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
-            WHERE n.id = \(fanOut.template.notification) ORDER BY i.ordinal
-            """
-    }
-
     /// The next installations of the app with one of these tags, by the index on tags, which covers every app, in no order.
     /// - Returns: at least one row. `found` is how many installations of every app the index found, at most one more than ``maximumRare``;
     ///   if it found more than that, the rows are not all. The others are NULL if none is left.
@@ -70,61 +39,110 @@ extension FanOutStore {
         """
     }
 
-    static func pageOfTagged(_ fanOut: PendingFanOut, installations: [PushID]) -> PostgresQuery {
-        let began = fanOut.beganAt
-        return """
-            SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
-                CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                    due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
-                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
-            FROM notifications n JOIN fan_outs f ON f.notification = n.id
-            CROSS JOIN LATERAL (
-                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, place
-                FROM unnest(\(installations)::uuid[]) WITH ORDINALITY AS tagged (id, place)
-                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id LIMIT 1) AS i
-                WHERE i.deregistered_at IS NULL AND audience_words(i.tags, i.permission) @@ f.query
-                ORDER BY place
-            ) AS i
-            CROSS JOIN LATERAL (
-                SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(fanOut.purpose) AND t.state = 'active'
-                ORDER BY t.environment
-            ) AS t
-            LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-            LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
-            WHERE n.id = \(fanOut.template.notification) ORDER BY i.place
-            """
+    /// How a page finds its installations.
+    enum Search {
+        /// The app's up to an ordinal that match the target's expression.
+        case ofApp(through: Int64)
+        /// These, if they match it.
+        case tagged([PushID])
+        /// Those of a list's places up to this one; of the user at the one place only these, if they are named.
+        case ofList(through: Int64, installations: [PushID]? = nil)
     }
 
-    /// The installations of the whole app up to an ordinal, in order.
+    /// Reads the devices of a page, with the columns of ``PendingFanOut/Found``.
+    static func page(of fanOut: PendingFanOut, _ search: Search) -> PostgresQuery {
+        """
+        SELECT \(token(fanOut)), \(installation())
+        FROM notifications n JOIN fan_outs f ON f.notification = n.id
+        CROSS JOIN LATERAL (\(installations(of: fanOut, search))) AS i
+        CROSS JOIN LATERAL (
+            SELECT * FROM tokens t
+            WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(fanOut.purpose) AND t.state = 'active'
+                AND (i.named IS NULL OR t.token = i.named)
+            ORDER BY t.environment
+        ) AS t
+        \(quietHours()) WHERE n.id = \(fanOut.template.notification) ORDER BY i.place
+        """
+    }
+
+    private static func installations(of fanOut: PendingFanOut, _ search: Search) -> PostgresQuery {
+        let position = fanOut.checkpoint.position
+        return switch search {
+        case .ofApp(let last):
+            "\(inOrder(fanOut, through: last)) AND audience_words(tags, permission) @@ f.query ORDER BY ordinal"
+        case .tagged(let ids):
+            """
+            SELECT i.*, place, NULL::bytea AS named FROM unnest(\(ids)::uuid[]) WITH ORDINALITY AS tagged (id, place)
+            CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = tagged.id LIMIT 1) AS i
+            WHERE i.deregistered_at IS NULL AND audience_words(i.tags, i.permission) @@ f.query ORDER BY place
+            """
+        case .ofList(let last, let ids):
+            """
+            SELECT i.*, x.place, x.token AS named FROM addressees x CROSS JOIN LATERAL (
+                \(ofUser(ids))
+                UNION ALL SELECT * FROM installations WHERE app_id = x.app_id AND id = x.installation AND owner_epoch = x.owner_epoch
+            ) AS i WHERE x.notification = \(fanOut.template.notification) AND x.place > \(position) AND x.place <= \(last)
+            """
+        }
+    }
+
+    /// Reads the installations of the whole app up to an ordinal, in order.
     static func installationsOfEverybody(_ fanOut: PendingFanOut, through last: Int64) -> PostgresQuery {
         """
-        SELECT i.id AS installation, i.owner_epoch, i.locale, i.ordinal,
-            CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at,
-                    coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')) END AS due
-        FROM notifications n JOIN fan_outs f ON f.notification = n.id
-        CROSS JOIN LATERAL (
-            SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone FROM installations i
-            WHERE i.app_id = n.app_id AND i.ordinal > \(fanOut.checkpoint.position) AND i.ordinal <= \(last) AND i.deregistered_at IS NULL
-            ORDER BY i.ordinal
-        ) AS i
-        LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-        WHERE n.id = \(fanOut.template.notification) ORDER BY i.ordinal
+        SELECT i.ordinal, \(installation()) FROM notifications n JOIN fan_outs f ON f.notification = n.id
+        CROSS JOIN LATERAL (\(inOrder(fanOut, through: last)) ORDER BY ordinal) AS i
+        \(quietHours()) WHERE n.id = \(fanOut.template.notification) ORDER BY i.ordinal
         """
     }
 
-    /// The tokens of the whole app, in the same order: one pass over the index, which costs half of a lookup for each installation.
+    /// Reads the tokens of the whole app, in the same order: one pass over the index, which costs half of a lookup for each installation.
     static func tokensOfEverybody(_ fanOut: PendingFanOut, through last: Int64) -> PostgresQuery {
+        """
+        SELECT t.ordinal, \(token(fanOut)) FROM tokens t
+        WHERE t.app_id = \(fanOut.app) AND t.ordinal > \(fanOut.checkpoint.position) AND t.ordinal <= \(last)
+            AND t.purpose = \(fanOut.purpose) AND t.state = 'active'
+        ORDER BY t.ordinal, t.purpose, t.environment
+        """
+    }
+
+    /// The installations of the app of `n` up to an ordinal.
+    private static func inOrder(_ fanOut: PendingFanOut, through last: Int64) -> PostgresQuery {
+        """
+        SELECT *, ordinal AS place, NULL::bytea AS named FROM installations WHERE app_id = n.app_id
+            AND ordinal > \(fanOut.checkpoint.position) AND ordinal <= \(last) AND deregistered_at IS NULL
+        """
+    }
+
+    /// The installations of the user of `x`, or only these of them.
+    private static func ofUser(_ ids: [PushID]?) -> PostgresQuery {
+        """
+        SELECT * FROM installations WHERE app_id = x.app_id AND owner = x.owner AND \(ids)::uuid[] IS NULL
+        UNION ALL SELECT o.* FROM unnest(\(ids)::uuid[]) AS one (id)
+        CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = x.app_id AND id = one.id LIMIT 1) AS o WHERE o.owner = x.owner
+        """
+    }
+
+    /// The columns of a token `t`. `has_moved`: it has moved between installations since fan-out may have begun, so that it may be in a job
+    /// already; few tokens have registered since then.
+    private static func token(_ fanOut: PendingFanOut) -> PostgresQuery {
         let began = fanOut.beganAt
         return """
-            SELECT t.id AS token_id, t.token, t.environment, t.installation, t.ordinal, t.proven_at IS NULL AS unproven,
-                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
-            FROM tokens t
-            WHERE t.app_id = \(fanOut.app) AND t.ordinal > \(fanOut.checkpoint.position) AND t.ordinal <= \(last)
-                AND t.purpose = \(fanOut.purpose) AND t.state = 'active'
-            ORDER BY t.ordinal
+            t.id AS token_id, t.token, t.environment, t.installation, t.proven_at IS NULL AS unproven,
+            t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
             """
+    }
+
+    /// The columns of an installation `i`. `due` is NULL where a delivery is due now; it lies in the past where fan-out is late.
+    private static func installation() -> PostgresQuery {
+        """
+        i.owner_epoch, i.locale, CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
+            due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at,
+                coalesce((SELECT name FROM time_zones WHERE name = i.time_zone), 'UTC')) END AS due
+        """
+    }
+
+    private static func quietHours() -> PostgresQuery {
+        "LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner"
     }
 
     /// Finds a list's next places whose users have installations, in order, and how many, counted up to ``installationsOfUser`` and one. It
@@ -143,67 +161,41 @@ extension FanOutStore {
             """
     }
 
-    /// The user at the checkpoint has many installations: the next ones, in order, and the first of the page behind them.
+    /// The user at the place behind the checkpoint, or of the activity, has many installations: the next ones, in order, and the first of
+    /// the page behind them.
     static func nextInstallations(of fanOut: PendingFanOut, count: Int) -> PostgresQuery {
         """
-        SELECT i.id FROM (
-            SELECT owner FROM addressees
-            WHERE notification = \(fanOut.template.notification) AND place = \(fanOut.checkpoint.position + 1) LIMIT 1
-        ) AS x CROSS JOIN LATERAL (
+        SELECT i.id FROM (\(user(of: fanOut))) AS x CROSS JOIN LATERAL (
             SELECT id FROM installations
-            WHERE app_id = \(fanOut.app) AND owner = x.owner AND id >= \(fanOut.checkpoint.installation ?? .zero)
+            WHERE app_id = x.app_id AND owner = x.owner AND id >= \(fanOut.checkpoint.installation ?? .zero)
             ORDER BY id LIMIT \(count + 1)
         ) AS i ORDER BY i.id
         """
     }
 
-    /// Finds, for a Live Activity whose user has many installations, the next ones with an update token of its name, whoever owns them, in
-    /// order, and the first of the page behind them.
+    /// Finds, for a Live Activity of such a user, the next installations with an update token of its name, whoever owns them.
     static func nextReporters(of fanOut: PendingFanOut, count: Int) -> PostgresQuery {
         """
-        SELECT DISTINCT installation AS id FROM tokens
-        WHERE app_id = \(fanOut.app) AND purpose = \(fanOut.purpose) AND purpose LIKE 'activity:%' AND state = 'active'
-            AND installation >= \(fanOut.checkpoint.installation ?? .zero)
-        ORDER BY installation LIMIT \(count + 1)
+        SELECT t.id FROM (\(user(of: fanOut))) AS x CROSS JOIN LATERAL (
+            SELECT DISTINCT installation AS id FROM tokens
+            WHERE app_id = x.app_id AND purpose = x.purpose AND purpose LIKE 'activity:%' AND state = 'active'
+                AND installation >= \(fanOut.checkpoint.installation ?? .zero)
+            ORDER BY installation LIMIT \(count + 1)
+        ) AS t ORDER BY t.id
         """
     }
 
-    /// Reads a list's places after the checkpoint's, up to `end`.
-    /// - Parameter installations: The only installations to read of the user at the one place.
-    static func pageOfList(_ fanOut: PendingFanOut, through end: Int64, installations: [PushID]? = nil) -> PostgresQuery {
-        let (began, notification) = (fanOut.beganAt, fanOut.template.notification)
+    private static func user(of fanOut: PendingFanOut) -> PostgresQuery {
+        let place = fanOut.checkpoint.position + 1
+        guard let channel = fanOut.channel else {
+            return """
+                SELECT app_id, owner, \(fanOut.purpose)::text AS purpose FROM addressees
+                WHERE notification = \(fanOut.template.notification) AND place = \(place) LIMIT 1
+                """
+        }
         return """
-            WITH named AS (
-                SELECT * FROM addressees
-                WHERE notification = \(notification) AND place > \(fanOut.checkpoint.position) AND place <= \(end)
-            )
-            SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.unproven, i.locale,
-                CASE WHEN f.local_time IS NOT NULL OR q.owner IS NOT NULL THEN
-                    due_at(f.local_time, f.lifetime_ms, n.accepted_at, q.begins_at, q.ends_at, coalesce(z.name, 'UTC')) END AS due,
-                t.registered_at >= \(milliseconds: began) AND moved_since(t.id, \(milliseconds: began)) AS has_moved
-            FROM notifications n JOIN fan_outs f ON f.notification = n.id
-            CROSS JOIN LATERAL (
-                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea AS token
-                FROM named JOIN installations i ON i.app_id = n.app_id AND i.owner = named.owner
-                WHERE \(installations == nil)
-                UNION ALL
-                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, NULL::bytea
-                FROM named CROSS JOIN unnest(\(installations ?? [])::uuid[]) AS one (id)
-                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = n.app_id AND id = one.id LIMIT 1) AS i
-                WHERE i.owner = named.owner
-                UNION ALL
-                SELECT i.id, i.ordinal, i.owner, i.owner_epoch, i.locale, i.time_zone, named.token
-                FROM named JOIN installations i ON i.app_id = n.app_id AND i.id = named.installation AND i.owner_epoch = named.owner_epoch
-            ) AS i
-            CROSS JOIN LATERAL (
-                SELECT t.id, t.token, t.environment, t.proven_at IS NULL AS unproven, t.registered_at FROM tokens t
-                WHERE t.app_id = n.app_id AND t.ordinal = i.ordinal AND t.purpose = \(fanOut.purpose) AND t.state = 'active'
-                    AND (i.token IS NULL OR t.token = i.token)
-                ORDER BY t.environment
-            ) AS t
-            LEFT JOIN quiet_hours q ON NOT n.is_urgent AND q.app_id = n.app_id AND q.owner = i.owner
-            LEFT JOIN time_zones z ON (f.local_time IS NOT NULL OR q.owner IS NOT NULL) AND z.name = i.time_zone
-            WHERE n.id = \(notification)
+            SELECT app_id, owner, 'activity:' || id AS purpose FROM activities
+            WHERE channel = \(channel.id) AND ordinal = \(place) AND ended_at IS NULL LIMIT 1
             """
     }
 
@@ -244,64 +236,28 @@ extension FanOutStore {
             """
     }
 
-    /// The user of the activity behind the checkpoint has many installations: the next ones with an update token of the activity's name,
-    /// whoever owns them, and the user's next ones. Each in order, and with the first of the page behind them.
-    static func nextOfActivity(_ fanOut: PendingFanOut, _ channel: BroadcastMember, count: Int) -> [PostgresQuery] {
-        let (ordinal, first) = (fanOut.checkpoint.position + 1, fanOut.checkpoint.installation ?? .zero)
-        return [
-            """
-            SELECT t.installation AS id FROM (
-                SELECT app_id, id FROM activities WHERE channel = \(channel.id) AND ordinal = \(ordinal) AND ended_at IS NULL LIMIT 1
-            ) AS a CROSS JOIN LATERAL (
-                SELECT DISTINCT installation FROM tokens
-                WHERE app_id = a.app_id AND purpose = 'activity:' || a.id AND purpose LIKE 'activity:%' AND state = 'active'
-                    AND installation >= \(first)
-                ORDER BY installation LIMIT \(count + 1)
-            ) AS t ORDER BY t.installation
-            """,
-            """
-            SELECT i.id FROM (
-                SELECT app_id, owner FROM activities WHERE channel = \(channel.id) AND ordinal = \(ordinal) AND ended_at IS NULL LIMIT 1
-            ) AS a CROSS JOIN LATERAL (
-                SELECT id FROM installations WHERE app_id = a.app_id AND owner = a.owner AND id >= \(first) ORDER BY id LIMIT \(count + 1)
-            ) AS i ORDER BY i.id
-            """,
-        ]
-    }
-
     /// Reads, up to an ordinal, the activities that devices of their owners have update tokens of, in the channel's environment. Quiet
     /// hours do not hold a broadcast.
     /// - Parameter installations: The only installations to read of the user of the one activity.
     static func pageOfActivities(
         of fanOut: PendingFanOut, _ channel: BroadcastMember, through last: Int64, installations: [PushID]? = nil
     ) -> PostgresQuery {
-        let began = fanOut.beganAt
-        return """
-            SELECT t.id AS token_id, t.token, t.environment, i.id AS installation, i.owner_epoch, t.proven_at IS NULL AS unproven, i.locale,
-                NULL::timestamptz AS due, t.registered_at >= \(milliseconds: began)
-                    AND moved_since(t.id, \(milliseconds: began)) AS has_moved
-            FROM channels c JOIN activities a ON a.channel = c.id
-            CROSS JOIN LATERAL (
-                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o
-                WHERE o.app_id = a.app_id AND o.owner = a.owner AND \(installations == nil)
-                UNION ALL
-                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM unnest(\(installations ?? [])::uuid[]) AS one (id)
-                CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = a.app_id AND id = one.id LIMIT 1) AS o
-                WHERE o.owner = a.owner
-                UNION ALL
-                SELECT o.id, o.ordinal, o.owner_epoch, o.locale FROM installations o
-                WHERE o.app_id = a.app_id AND o.id = a.installation AND o.owner IS NULL
-            ) AS i
-            CROSS JOIN LATERAL (
-                SELECT * FROM tokens t WHERE t.app_id = a.app_id AND t.ordinal = i.ordinal AND t.purpose = 'activity:' || a.id
-                    AND t.environment = \(channel.environment) AND t.state = 'active'
-                ORDER BY t.environment
-            ) AS t
-            WHERE c.id = \(channel.id) AND a.ended_at IS NULL AND a.ordinal > \(fanOut.checkpoint.position) AND a.ordinal <= \(last)
-                -- IS TRUE: by the channel alone, not also by the start of all apps' activities.
-                AND (a.started_at > now() - interval '8 hours') IS TRUE AND reaches(c, \(fanOut.template.notification), a.started_at)
-            ORDER BY a.ordinal
-            """
+        """
+        SELECT \(token(fanOut)), i.owner_epoch, i.locale, NULL::timestamptz AS due FROM channels c JOIN activities x ON x.channel = c.id
+        CROSS JOIN LATERAL (
+            \(ofUser(installations))
+            UNION ALL SELECT * FROM installations WHERE app_id = x.app_id AND id = x.installation AND owner IS NULL
+        ) AS i
+        CROSS JOIN LATERAL (
+            SELECT * FROM tokens t WHERE t.app_id = x.app_id AND t.ordinal = i.ordinal AND t.purpose = 'activity:' || x.id
+                AND t.environment = \(channel.environment) AND t.state = 'active'
+            ORDER BY t.environment
+        ) AS t
+        WHERE c.id = \(channel.id) AND x.ended_at IS NULL AND x.ordinal > \(fanOut.checkpoint.position) AND x.ordinal <= \(last)
+            -- IS TRUE: by the channel alone, not also by the start of all apps' activities.
+            AND (x.started_at > now() - interval '8 hours') IS TRUE AND reaches(c, \(fanOut.template.notification), x.started_at)
+        ORDER BY x.ordinal
+        """
     }
 
     /// The members of some of a notification's jobs, one after the other.

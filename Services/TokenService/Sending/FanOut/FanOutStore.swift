@@ -132,8 +132,7 @@ package struct FanOutStore {
                 let ordinal: Int64? = try last["ordinal"]
                 guard let ordinal else { return nil }
                 end.position = ordinal
-                let rows = try session.execute(Self.pageOfTagged(fanOut, installations: tagged.column("id")))
-                return Part(found: try rows.map { try PendingFanOut.Found($0) }, end: end, read: tagged.count)
+                return Part(found: try found(Self.page(of: fanOut, .tagged(tagged.column("id")))), end: end, read: tagged.count)
             }
         }
         guard let last = try session.execute(Self.pageEnd(of: fanOut, installations: installations)).first else { return nil }
@@ -141,44 +140,52 @@ package struct FanOutStore {
         let found =
             fanOut.isEverybody
             ? try everybody(fanOut, through: end.position)
-            : try session.execute(Self.pageOfApp(fanOut, through: end.position)).map { try PendingFanOut.Found($0) }
+            : try self.found(Self.page(of: fanOut, .ofApp(through: end.position)))
         return Part(found: found, end: end, read: try last["read"], areTagsCommon: fanOut.rareTags != nil)
+    }
+
+    private func found(_ page: PostgresQuery) throws -> [PendingFanOut.Found] {
+        try session.execute(page).map { try PendingFanOut.Found($0, of: $0) }
     }
 
     /// Finds a part of the list: as many places as have about so many installations, or so many installations of one user.
     private func partOfList(_ fanOut: PendingFanOut, entries: Int64, installations: Int) throws -> Part {
         let start = fanOut.checkpoint.position
-        var (end, isAlone) = (fanOut.checkpoint, fanOut.checkpoint.installation != nil)
-        if !isAlone {
-            end.position = min(entries, start + Int64(Self.entriesOfPage))
-            var total = 0
-            for row in try session.execute(Self.sizes(of: fanOut, installations: installations)) {
-                let (place, size): (Int32, Int) = (try row["place"], try row["size"])
-                total += size
-                guard size > Self.installationsOfUser || total > installations else { continue }
-                if Int64(place) > start + 1 { end.position = Int64(place) - 1 } else { isAlone = true }
-                break
-            }
+        var end = fanOut.checkpoint
+        guard end.installation == nil else { return try partOfUser(fanOut, installations: installations) }
+        end.position = min(entries, start + Int64(Self.entriesOfPage))
+        var total = 0
+        for row in try session.execute(Self.sizes(of: fanOut, installations: installations)) {
+            let (place, size): (Int32, Int) = (try row["place"], try row["size"])
+            total += size
+            guard size > Self.installationsOfUser || total > installations else { continue }
+            guard Int64(place) > start + 1 else { return try partOfUser(fanOut, installations: installations) }
+            end.position = Int64(place) - 1
+            break
         }
-        guard isAlone else {
-            let rows = try session.execute(Self.pageOfList(fanOut, through: end.position))
-            return Part(
-                found: try rows.map { try PendingFanOut.Found($0) }, end: end, isLast: end.position == entries,
-                read: Int(end.position - start))
-        }
-        var queries = [Self.nextInstallations(of: fanOut, count: installations)]
-        if case .activity = fanOut.updates { queries.insert(Self.nextReporters(of: fanOut, count: installations), at: 0) }
-        var ids = try furthest(queries, count: installations)
-        end.installation = ids.count > installations ? ids.removeLast() : nil
-        end.position = end.installation == nil ? start + 1 : start
-        let rows = try session.execute(Self.pageOfList(fanOut, through: start + 1, installations: ids))
-        return Part(found: try rows.map { try PendingFanOut.Found($0) }, end: end, isLast: end.position == entries, read: ids.count)
+        return Part(
+            found: try found(Self.page(of: fanOut, .ofList(through: end.position))), end: end, isLast: end.position == entries,
+            read: Int(end.position - start))
     }
 
-    /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has of
-    /// them.
+    /// Finds the next installations of the user at the place behind the checkpoint, or of the activity.
+    private func partOfUser(_ fanOut: PendingFanOut, installations: Int) throws -> Part {
+        let place = fanOut.checkpoint.position + 1
+        var end = fanOut.checkpoint
+        var ids = try nextInstallations(of: fanOut, count: installations)
+        end.installation = ids.count > installations ? ids.removeLast() : nil
+        if end.installation == nil { end.position = place }
+        let page =
+            fanOut.channel.map { Self.pageOfActivities(of: fanOut, $0, through: place, installations: ids) }
+            ?? Self.page(of: fanOut, .ofList(through: place, installations: ids))
+        return Part(found: try found(page), end: end, isLast: end.position == fanOut.entries, read: ids.count)
+    }
+
+    /// Each query finds the installations that are meant, among others: in order, from the same one on, and one more than a page has.
     /// - Returns: The ids of the first query that comes to the end, or of the one that leads furthest.
-    private func furthest(_ queries: [PostgresQuery], count: Int) throws -> [PushID] {
+    private func nextInstallations(of fanOut: PendingFanOut, count: Int) throws -> [PushID] {
+        var queries = [Self.nextInstallations(of: fanOut, count: count)]
+        if fanOut.updates != nil { queries.insert(Self.nextReporters(of: fanOut, count: count), at: 0) }
         var furthest: [PushID] = []
         for query in queries {
             let ids: [PushID] = try session.execute(query).column("id")
@@ -197,7 +204,7 @@ package struct FanOutStore {
             return Part(found: [channel.found], end: end, isLast: !fanOut.includesActivities, read: 1)
         }
         guard let channel = fanOut.channel else { return nil }
-        guard end.installation == nil else { return try partOfActivity(fanOut, channel, installations: installations) }
+        guard end.installation == nil else { return try partOfUser(fanOut, installations: installations) }
         let page = try session.execute(Self.endOfActivities(of: fanOut, channel)).only()
         let last: Int64? = try page["ordinal"]
         let (ordinals, sizes): ([Int64], [Int64]) = (try page["ordinals"], try page["sizes"])
@@ -211,8 +218,7 @@ package struct FanOutStore {
         guard small == 0, !ordinals.isEmpty else {
             end.position = small == ordinals.count ? last : ordinals[small] - 1
             guard small > 0 else { return Part(found: [], end: end, read: 0) }
-            let rows = try session.execute(Self.pageOfActivities(of: fanOut, channel, through: end.position))
-            return Part(found: try rows.map { try PendingFanOut.Found($0) }, end: end, read: small)
+            return Part(found: try found(Self.pageOfActivities(of: fanOut, channel, through: end.position)), end: end, read: small)
         }
         // Those of users with many installations, one after another, until the page has its number.
         var (part, done) = (Part(found: [], end: end, read: 0), 0)
@@ -220,23 +226,12 @@ package struct FanOutStore {
             guard size > Self.installationsOfUser || done == 0 else { break }
             var alone = fanOut
             alone.checkpoint.position = ordinal - 1
-            let next = try partOfActivity(alone, channel, installations: installations - part.read)
+            let next = try partOfUser(alone, installations: installations - part.read)
             part = Part(found: part.found + next.found, end: next.end, read: part.read + max(1, next.read))
             done += 1
         }
         if done == ordinals.count, part.end.installation == nil { part.end.position = last }
         return part
-    }
-
-    /// The next installations of the activity behind the checkpoint.
-    private func partOfActivity(_ fanOut: PendingFanOut, _ channel: BroadcastMember, installations: Int) throws -> Part {
-        var end = fanOut.checkpoint
-        var ids = try furthest(Self.nextOfActivity(fanOut, channel, count: installations), count: installations)
-        let ordinal = end.position + 1
-        end.installation = ids.count > installations ? ids.removeLast() : nil
-        if end.installation == nil { end.position = ordinal }
-        let rows = try session.execute(Self.pageOfActivities(of: fanOut, channel, through: ordinal, installations: ids))
-        return Part(found: try rows.map { try PendingFanOut.Found($0) }, end: end, read: ids.count)
     }
 
     /// Installations beside their tokens, both in the order of fan-out.
@@ -307,9 +302,6 @@ package struct FanOutStore {
 }
 
 extension PendingFanOut.Found {
-    /// - Parameter row: A row of one of the pages' statements.
-    fileprivate init(_ row: PostgresRow) throws { try self.init(row, of: row) }
-
     fileprivate init(_ token: PostgresRow, of owner: PostgresRow) throws {
         self.init(
             tokenID: try token["token_id"], token: try token["token"], environment: try token["environment"],
