@@ -109,7 +109,7 @@ struct BoundedCopiesTests {
         #expect(bench.submitted.isEmpty)
     }
 
-    @Test("A throttled start whose job comes again is sent once, by its retry")
+    @Test("A start that APNs answered with 503, whose job comes again, is sent once, by its retry")
     func retried() throws {
         let bench = try CoreBench()
         let job = Fixture.job([Fixture.delivery(1)], onUnknown: .drop)
