@@ -43,8 +43,10 @@ others go there if the app's \`event_stream\` names them. Webhooks get the event
 \`event_stream\` says; a ping is \`push.webhook.ping.v1\`." \
     "" token-service reference events
 page answers "Answers of APNs" "What the dispatcher does when APNs answers with a status other than 200. An unknown reason goes by its status.
-The last wait repeats. A row without an attempt used up is reported as \`misconfigured\`. Before \`BadDeviceToken\` ends a
-delivery to a token that APNs never accepted, the dispatcher tries the other environment once." \
+The last wait repeats. Waits vary by ±25 %, and are then drawn from the two neighbouring queues (1, 5, 30, 120, 600,
+900 s), so one may be several times shorter or longer; for the lane \`now\` never longer. A row without an attempt used
+up is reported as \`misconfigured\`. Before \`BadDeviceToken\` ends a delivery to a token that APNs never accepted, the
+dispatcher tries the other environment once." \
     "" dispatcher reference answers
 
 # One field a line, so that a change of the API shows as one.

@@ -115,7 +115,7 @@ extension DispatcherCore {
         }
     }
 
-    /// A device that APNs throttles gets no push until its wait is over, and then only the newest of each collapse id.
+    /// A device or channel that APNs throttles gets no push until its wait is over, and then only the newest of each collapse id.
     private mutating func spareThrottled(_ candidates: DeliverySet, of job: inout JobInProgress) {
         guard !throttled.isEmpty else { return }
         for index in candidates.indices {

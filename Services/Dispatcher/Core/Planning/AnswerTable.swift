@@ -55,7 +55,7 @@ enum Consequence: Equatable, Sendable {
 
 /// Why a delivery is tried again.
 enum RetryCause: Equatable, Sendable, CaseIterable {
-    /// APNs: too many for this device.
+    /// APNs: too many for this device or channel.
     case throttled
     /// APNs: 5xx. Apple asks for 15 minutes, which repeated 5xx get; the first tries come sooner, because most such outages are short.
     case serverFault
@@ -69,7 +69,8 @@ enum RetryCause: Equatable, Sendable, CaseIterable {
     case misconfigured
     /// The pool's breaker is open: APNs answers every request with 5xx.
     case unavailable
-    /// Another delivery to the device was throttled, and its wait is not over.
+    /// Another delivery to the device or channel was throttled, and its wait is not over. The table has the least wait; what is left of
+    /// that one is longer as a rule, and is never shortened.
     case deviceThrottled
     /// An operator's hold; ``HoldPace`` chooses the wait.
     case held

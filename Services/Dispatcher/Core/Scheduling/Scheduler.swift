@@ -2,7 +2,7 @@ import Broker
 import PushModel
 
 /// The one queue between the broker and the pools: jobs that the broker has sent and the core has not begun, one line for each lane and
-/// app.
+/// app. It has nothing to do with scheduled notifications, which wait in the token service's `fan_outs`.
 ///
 /// `now` goes first, the other lanes take turns (docs/promises.md, 9). Within a lane the apps take turns. Each may have as much in progress
 /// as is still free, in jobs and in deliveries: a single app gets half of the lane's limit, and a newcomer always finds room

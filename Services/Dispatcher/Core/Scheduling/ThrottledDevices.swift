@@ -1,13 +1,15 @@
 import Broker
 import PushModel
 
-/// Devices that APNs asked to leave alone for a while (429 `TooManyRequests`), and the newest waiting notification for each.
+/// Holds the devices or channels that APNs asked to leave alone for a while (429 `TooManyRequests`), and the newest waiting notification
+/// for each.
 ///
 /// Known to this process only: another one finds out by itself, at the price of one more 429.
 struct ThrottledDevices {
     struct Device: Hashable {
         let app: ControlState.AppIndex
         let environment: APNsEnvironment
+        /// For a broadcast, the id of its channel.
         let token: DeviceToken
     }
 

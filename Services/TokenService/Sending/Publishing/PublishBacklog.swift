@@ -3,7 +3,7 @@ import Synchronization
 package import TokenServiceKit
 
 /// How many accepted notifications of each app and lane wait to be published. Measured in the database now and then; between measurements
-/// this process adds its acceptances and subtracts its publications.
+/// this process adds its acceptances and subtracts its publications. What is due later does not count.
 package final class PublishBacklog: Sendable {
     /// How many measurements in a row a service that is always busy discards; the next counts, although it may miss notifications that were
     /// being accepted meanwhile.
