@@ -19,6 +19,7 @@ TEAMS = {
 }
 SEVERITIES = ("page", "ticket")
 WITHOUT_ALERT = {
+    "apns-throttles.md": "APNs throttles single devices, whose deliveries are tried again",
     "notification-did-not-arrive.md": "a person asks",
     "request-is-refused.md": "a person asks",
 }
