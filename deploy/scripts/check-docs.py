@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that the Markdown of this repository is true: links, anchors, names of files, functions, settings, metrics with their labels, and routes exist,
-and lines of prose have at most 120 characters. Prints each fault with its file and line; exit code 1 if there is one."""
+lines of prose have at most 120 characters, and the token service's floors are as large as its README says. Prints each fault with its file and
+line; exit code 1 if there is one."""
 
 import os
 import re
@@ -138,8 +139,25 @@ def check_page(page):
             check_code(page, number, text)
 
 
+def check_floors(page):
+    """The lines of each floor: within a tenth of the figure in the table, and no more than docs/decisions/floors.md allows."""
+    text = read(page)
+    rows = re.findall(r"(?m)^\| `(\w+)` \| `TokenService\w*` \| ([\d,]+) \|", text)
+    for floor, figure in rows:
+        number = text[:text.index(f"| `{floor}` | `TokenService")].count("\n") + 1
+        folder, stated = f"Services/TokenService/{floor}/", int(figure.replace(",", ""))
+        lines = sum(read(name).count("\n") for name in FILES if name.startswith(folder) and name.endswith(".swift"))
+        if abs(lines - stated) > lines / 10:
+            fault(page, number, f"{floor} has {lines:,} lines, not {figure}")
+        if lines > 14_000:
+            fault(page, number, f"{floor} has {lines:,} lines; 14,000 are allowed, so split it")
+    if len(rows) != 9:
+        fault(page, 1, f"the table of floors has {len(rows)} rows that can be read, not 9")
+
+
 for page in PAGES:
     check_page(page)
+check_floors("Services/TokenService/README.md")
 version = re.search(r'number: "([^"]+)"', read("Shared/Observability/Operations/BuildVersion.swift"))[1]
 if f"ARG VERSION={version}\n" not in read("deploy/Dockerfile"):
     fault("deploy/Dockerfile", 1, f"VERSION is not the programs' {version}")
