@@ -24,8 +24,10 @@ struct ActivityToken: Hashable, Sendable {
 /// The update tokens of this launch, by ActivityKit's ids. iOS gives the token of a running activity again at each launch.
 struct ActivityBook: Hashable, Sendable {
     private var tokens: [String: ActivityToken] = [:]
-    /// What the server has, or will never take: one token for each id.
+    /// What the server has: one token for each id.
     private var settled: [ActivityName: ActivityToken] = [:]
+    /// What the server has refused since the app was last opened.
+    private var refused: [ActivityName: ActivityToken] = [:]
     /// The activities that have ended in this launch.
     private var ended: Set<String> = []
 
@@ -41,22 +43,28 @@ struct ActivityBook: Hashable, Sendable {
     /// A token of this activity leaves for the server, and takes the place of those of other activities with the same id.
     mutating func begin(_ name: ActivityName) { settled = settled.filter { $0.key.id != name.id } }
 
-    /// The server has this token, or has refused it. A newer one is still to be reported.
+    /// The server has this token. A newer one is still to be reported.
     mutating func settle(_ token: ActivityToken, of name: ActivityName) { settled[name] = token }
+
+    /// The server has refused this token. It is reported again once the app is opened.
+    mutating func refuse(_ token: ActivityToken, of name: ActivityName) { refused[name] = token }
+
+    mutating func forgetRefusals() { refused = [:] }
 
     /// An activity that is over has no token.
     mutating func keep(_ isRunning: (String) -> Bool) {
         tokens = tokens.filter { isRunning($0.key) }
         settled = settled.filter { isRunning($0.key.instance) }
+        refused = refused.filter { isRunning($0.key.instance) }
     }
 
     /// The server has forgotten the installation, or has ended its user's activities.
-    mutating func forgetReports() { settled = [:] }
+    mutating func forgetReports() { (settled, refused) = ([:], [:]) }
 
-    /// The first of these with a token that the server does not have yet.
+    /// The first of these with a token that the server neither has nor has just refused.
     func next(of names: [ActivityName]) -> (name: ActivityName, token: ActivityToken)? {
         names.lazy.compactMap { name in
-            tokens[name.instance].flatMap { settled[name] == $0 ? nil : (name, $0) }
+            tokens[name.instance].flatMap { settled[name] == $0 || refused[name] == $0 ? nil : (name, $0) }
         }.first
     }
 }

@@ -102,32 +102,43 @@ extension RegistrationMachine {
             record.server.owners = nil
             return rest(saving: true)
         case .refused:
-            isRefused = !isOvertaken
-            receiptsAreDue = false
+            pause()
             // A backend may give no credentials without a user: then signed-out devices do not register.
-            return (user == nil ? [] : [.notice(.signInRequired(user: user))]) + rest(saving: false)
+            return (user == nil || isOvertaken ? [] : [.notice(.signInRequired(user: user))]) + rest(saving: false)
         }
     }
 
     /// Gives the request up: the same one would be refused again. It changed nothing.
     private mutating func refuse(_ upload: Upload, status: Int, code: String?) -> [Action] {
         restoreBelief()
-        guard status != 401 else {
-            // The session is over, whatever the request was: it goes again when a user signs in.
-            isRefused = !isOvertaken
-            receiptsAreDue = false
-            return [.notice(.signInRequired(user: record.desired.user))] + rest(saving: true)
+        let refusal = Action.notice(.refused(operation: upload.operation, status: status, code: code))
+        // No session helps a device without a user, if the server has no user for it either.
+        let hasUser = record.desired.user != nil || record.server.mayHaveOwner(otherThan: nil)
+        let signIn = hasUser ? Action.notice(.signInRequired(user: record.desired.user)) : nil
+        if status == 401 || status == 403 && isOvertaken {
+            // The session is over, whatever the request was: it goes again when a user signs in, and at once if one has meanwhile.
+            pause()
+            return (isOvertaken ? [] : [signIn].compactMap { $0 }) + rest(saving: true)
+        }
+        if (300..<400).contains(status) {
+            // To a sign-in page, say. It is no answer of the platform's, and decides nothing about what the request says.
+            pause()
+            return [refusal] + rest(saving: true)
         }
         switch upload {
         case .receipts(let receipts): record.receipts.remove(receipts)
-        case .reportActivity(let name, let token, _): activities.settle(token, of: name)
+        case .reportActivity(let name, let token, _): activities.refuse(token, of: name)
         case .endActivity(let name): record.activities.removeEnd(of: name)
         case .register, .change, .signOut, .deregister: isRefused = !isOvertaken
         }
-        let notice: PushNotice =
-            status == 403
-            ? .signInRequired(user: record.desired.user) : .refused(operation: upload.operation, status: status, code: code)
-        return [.notice(notice)] + rest(saving: true)
+        return [status == 403 ? signIn ?? refusal : refusal] + rest(saving: true)
+    }
+
+    /// Sends nothing more until a user signs in, the state changes or a good moment comes. If one of the first two has come since the
+    /// request left, it goes on.
+    private mutating func pause() {
+        isRefused = !isOvertaken
+        if isRefused { receiptsAreDue = false }
     }
 
     private mutating func wait(_ retryAfter: Duration?, random: Double) -> [Action] {

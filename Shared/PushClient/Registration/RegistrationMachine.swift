@@ -94,7 +94,7 @@ struct RegistrationMachine: Sendable {
     var stated: Upload.TokenList?
     /// A refusal that the same state would meet again. A new state, an opened app or a new launch ends it.
     var isRefused = false
-    /// The present request was made from an older state.
+    /// The present request was made from an older state, or with an older session.
     var isOvertaken = false
     var receiptsAreDue = false
     var receiptTimer: Int?
@@ -148,8 +148,9 @@ struct RegistrationMachine: Sendable {
             absent.insert(purpose)
             return advance()
         case .signIn(let user):
-            // The same user may sign in again because the session was over.
+            // The same user may sign in again because the session was over. An answer to a request of before says nothing of the new one.
             if isRefused { encourage() }
+            isOvertaken = true
             return want { $0.presence = .signedIn(user) }
         case .signOut:
             guard record.desired.presence != .deregistered else { return [] }
@@ -167,6 +168,7 @@ struct RegistrationMachine: Sendable {
             return know { $0.compare(with: running, type: type, age: age, user: $1) }
         case .opened:
             encourage()
+            activities.forgetRefusals()
             if isStale, tokensAreComplete, record.desired.presence != .deregistered { (stated, isStale) = (nil, false) }
             return advance()
         case .retryNow:
