@@ -2,7 +2,7 @@
 #if !os(Linux)
     public import Foundation
 
-    /// Sends requests with `URLSession`, relative to a base address.
+    /// Sends requests with `URLSession`, relative to a base address. It follows no redirect.
     public struct URLSessionTransport: PushTransport {
         private let base: URL
         private let session: URLSession
@@ -23,7 +23,7 @@
             wanted.httpMethod = request.method
             wanted.httpBody = request.body
             for (name, value) in request.headers { wanted.setValue(value, forHTTPHeaderField: name) }
-            let (body, answer) = try await session.data(for: wanted)
+            let (body, answer) = try await session.data(for: wanted, delegate: NoRedirects())
             guard let http = answer as? HTTPURLResponse else { throw URLError(.badServerResponse) }
             var headers: [String: String] = [:]
             for (name, value) in http.allHeaderFields {
@@ -31,5 +31,13 @@
             }
             return PushResponse(status: http.statusCode, headers: headers, body: body)
         }
+    }
+
+    /// Answers with the redirect itself: the sign-in page of a backend would answer 200, and a sign-out would count as done.
+    private final class NoRedirects: NSObject, URLSessionTaskDelegate {
+        func urlSession(
+            _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+            newRequest request: URLRequest
+        ) async -> URLRequest? { nil }
     }
 #endif
