@@ -91,6 +91,22 @@ import Testing
         #expect(launch.app.server.requests.count == requests)
     }
 
+    /// A widget is placed, and WidgetKit makes its token too slowly, or cannot say. The token of the earlier launch still works.
+    @Test(arguments: [PushEvent.tokenPending(purpose: .widgets), .tokenFailed(purpose: .widgets, message: "WidgetKit cannot say")])
+    func aPlacedWidgetWithoutItsTokenRetiresNothing(event: PushEvent) async {
+        let app = PushClientTests.App()
+        let first = Launch(app)
+        await first.put(.token(Self.widgets, purpose: .widgets))
+        let second = Launch(app)
+        let notices = Guarded([PushNotice]())
+        second.client.onNotice { notice in notices.withLock { $0.append(notice) } }
+        await second.put(event)
+        #expect(second.purposes == [.alert, .widgets] && second.client.status?.isUploaded == true)
+        var expected = [PushNotice.registered(user: nil)]
+        if case .tokenFailed(let purpose, let message) = event { expected.insert(.tokenFailed(purpose: purpose, message: message), at: 0) }
+        #expect(notices.withLock { $0 } == expected)
+    }
+
     // MARK: Tokens that an adaptor reads
 
     private static let reading = PushEvent.token(widgets, purpose: .widgets)
@@ -119,8 +135,14 @@ import Testing
         #expect(await answer([.token(Self.widgets)], after: []) == ([Self.reading], 1))
         #expect(await answer([.pending, .token(Self.widgets)], after: Array(seconds.prefix(5))) == ([Self.reading], 2))
         #expect(await answer([.pending, .pending, .token(Self.widgets)], after: seconds) == ([Self.reading], 3))
-        #expect(await answer([.pending, .pending, .pending], after: seconds) == ([.noToken(purpose: .widgets)], 3))
+        #expect(await answer([.pending, .pending, .pending], after: seconds) == ([.tokenPending(purpose: .widgets)], 3))
         #expect(await answer([.absent], after: []) == ([.noToken(purpose: .widgets)], 1))
+    }
+
+    @Test func aSystemThatCannotSayHasNotSaidThatThereIsNone() async {
+        let inbox = PushInbox()
+        await TokenReading.forward(.widgets, to: inbox, clock: TestClock()) { throw CancellationError() }
+        #expect(taken(from: inbox) == [.tokenFailed(purpose: .widgets, message: "\(CancellationError())")])
     }
 
     @Test(.timeLimit(.minutes(1))) func theTimeOfASuspendedProcessMakesNoTokenAbsent() async {

@@ -15,7 +15,8 @@
         /// The system calls the push handler in the extension; the app reads the same tokens from `ControlCenter.currentControls()` (Apple,
         /// "Updating controls locally and remotely"). Without a control of this kind, and on a system without such tokens, this puts
         /// ``PushEvent/noToken(purpose:)``; if the system cannot say, ``PushEvent/tokenFailed(purpose:message:)``. If the control is placed
-        /// and has no token, this asks again for ten seconds: Apple's pages do not say whether a new control has it at once.
+        /// and has no token, this asks again for ten seconds, and then puts ``PushEvent/tokenPending(purpose:)``: Apple's pages do not say
+        /// whether a new control has it at once.
         /// - Parameter kind: The kind as the control's configuration names it.
         @MainActor public static func start(kind: String) {
             #if compiler(>=6.2) && (os(macOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))

@@ -12,8 +12,10 @@
         /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
         ///
         /// WidgetKit has no token if no widget with a push handler is placed, or if it has not made the token yet. While a widget is
-        /// placed, this asks again for ten seconds. Then it puts ``PushEvent/noToken(purpose:)``, and at once if none is placed or the
-        /// system has no such tokens. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer everywhere.
+        /// placed, this asks again for ten seconds, and then puts ``PushEvent/tokenPending(purpose:)``. If no widget is placed, or the
+        /// system has no such tokens, it puts ``PushEvent/noToken(purpose:)`` at once; if WidgetKit cannot say,
+        /// ``PushEvent/tokenFailed(purpose:message:)``. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer
+        /// everywhere.
         @MainActor public static func start() {
             #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
                 if #available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *) {
@@ -30,8 +32,7 @@
             @concurrent private static func forward() async {
                 await TokenReading.forward(.widgets) {
                     if let token = await WidgetCenter.shared.currentPushInfo?.token { return .token(token) }
-                    let isNonePlaced = try? await WidgetCenter.shared.currentConfigurations().isEmpty
-                    return isNonePlaced == true ? .absent : .pending
+                    return try await WidgetCenter.shared.currentConfigurations().isEmpty ? .absent : .pending
                 }
             }
         #endif

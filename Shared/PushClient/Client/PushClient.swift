@@ -174,6 +174,7 @@ public final class PushClient: Sendable {
         case .tokenFailed(let purpose, let message):
             notices.put(.tokenFailed(purpose: purpose, message: message))
             handle(.tokenFailed(purpose))
+        case .tokenPending(let purpose): handle(.tokenFailed(purpose))
         case .noToken(let purpose): handle(.noToken(purpose))
         case .activityToken(let bytes, let activity, let instance, let type, let fullType, let frequentUpdates, let channel):
             guard let environment = configuration.environment else { return }

@@ -85,6 +85,8 @@ public enum PushEvent: Sendable, Equatable {
     /// The system gave no token, though it should: the app gets a ``PushNotice/tokenFailed(purpose:message:)``. A token that came earlier
     /// in this launch still counts, unless it starts Live Activities. The server keeps one of an earlier launch.
     case tokenFailed(purpose: PushTokenPurpose, message: String)
+    /// The system has not made the token yet: as a failure, and the app gets no notice. A registration does not wait for it any longer.
+    case tokenPending(purpose: PushTokenPurpose)
     /// There is no token now, and nothing is wrong: no widget is placed, the channel was left, PushKit ended the token. The server retires
     /// the one that it has.
     case noToken(purpose: PushTokenPurpose)
@@ -117,6 +119,7 @@ public enum PushEvent: Sendable, Equatable {
         switch self {
         case .token(_, let purpose): ["token", purpose.rawValue]
         case .tokenFailed(let purpose, _): ["tokenFailed", purpose.rawValue]
+        case .tokenPending(let purpose): ["tokenPending", purpose.rawValue]
         case .noToken(let purpose): ["noToken", purpose.rawValue]
         case .activityToken(_, let activity, let instance, _, _, _, _): ["activityToken", instance ?? activity]
         case .activityEnded(let activity, let instance): ["activityEnded", instance ?? activity]

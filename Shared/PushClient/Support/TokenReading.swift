@@ -11,8 +11,8 @@ enum TokenReading: Sendable {
     /// The time between two of at most three looks, in seconds of running.
     static let pause = 5
 
-    /// Looks, and puts the answer into the inbox. It takes a token that is pending for absent after ten seconds of running: a registration
-    /// retires an absent one.
+    /// Looks, and puts the answer into the inbox. A token that is pending after ten seconds of running is none of this launch: the server
+    /// keeps that of an earlier one. A registration retires an absent one.
     static func forward(
         _ purpose: PushTokenPurpose, to inbox: PushInbox = .shared, clock: any PushClock = SystemPushClock(),
         _ look: () async throws -> TokenReading
@@ -27,7 +27,7 @@ enum TokenReading: Sendable {
                 // The system may make nothing for a suspended process: a second that lasts for an hour is one second.
                 for _ in 0..<pause { try await clock.sleep(for: .seconds(1)) }
             }
-            inbox.put(.noToken(purpose: purpose))
+            inbox.put(.tokenPending(purpose: purpose))
         } catch {
             inbox.put(.tokenFailed(purpose: purpose, message: "\(error)"))
         }
