@@ -107,22 +107,45 @@ import Testing
         #expect(Self.orders.count == 120)
     }
 
-    /// A backend that forwards takes no request without a session. The app has the former one or not.
+    /// A backend that forwards takes no request without a session, and with one that is over only the sign-out of its own user. The app has
+    /// the former sessions or not.
     private final class Sessions: PushTransport {
+        struct Session {
+            let user: String
+            var isOver = false
+        }
+
         let server: FakeServer
-        let tokens = Guarded((present: String?("ada's"), former: String?.none))
+        let tokens = Guarded((present: Session?(Session(user: "ada")), former: [Session]()))
 
         init(_ server: FakeServer) { self.server = server }
+
+        /// The app ends the session at its backend, and keeps it or not.
+        func leave(isKept: Bool) {
+            tokens.withLock { tokens in
+                guard var session = tokens.present else { return }
+                session.isOver = true
+                tokens = (nil, tokens.former + (isKept ? [session] : []))
+            }
+        }
 
         func send(_ request: PushRequest) async throws -> PushResponse {
             let (present, former) = tokens.withLock { $0 }
             let session =
                 switch request.operation {
-                case .signOut, .deregister: former ?? present
+                case .signOut, .deregister: former.last { $0.user == request.expectedUser } ?? former.last ?? present
                 case .register, .change, .reportActivity, .endActivity, .receipts: present
                 }
-            guard session != nil || server.with({ $0.isOffline }) else { return PushResponse(status: 401) }
+            let isTaken = session.map { !$0.isOver || $0.user == request.expectedUser } ?? false
+            guard isTaken || server.with({ $0.isOffline }) else { return PushResponse(status: 401) }
             return try await server.send(request)
+        }
+
+        func client(of app: App, _ inbox: PushInbox = PushInbox()) -> PushClient {
+            let configuration = PushConfiguration(app: "shop", environment: .sandbox, server: .backend(self), store: app.store)
+            let client = PushClient(configuration, inbox: inbox, clock: app.clock, random: { 0.5 })
+            client.onNotice { notice in if notice == .signedOut { self.tokens.withLock { $0.former = [] } } }
+            return client
         }
     }
 
@@ -130,24 +153,46 @@ import Testing
     func aSignOutWithoutNetworkNeedsTheSessionThatItsUserHad(isKept: Bool) async {
         let app = App()
         let sessions = Sessions(app.server)
-        func launch() -> PushClient {
-            let configuration = PushConfiguration(app: "shop", environment: .sandbox, server: .backend(sessions), store: app.store)
-            let client = PushClient(configuration, inbox: PushInbox(), clock: app.clock, random: { 0.5 })
-            client.onNotice { notice in if notice == .signedOut { sessions.tokens.withLock { $0.former = nil } } }
-            return client
-        }
-        app.inbox.put(.token(Self.token, purpose: .alert))
         _ = await app.clientOfAda()
         app.server.with { $0.isOffline = true }
-        var client = launch()
-        sessions.tokens.withLock { $0 = (nil, isKept ? $0.present : nil) }
+        var client = sessions.client(of: app)
+        sessions.leave(isKept: isKept)
         client.signOut()
         await client.settled()
         app.server.with { $0.isOffline = false }
-        client = launch()
+        client = sessions.client(of: app)
         await client.settled()
         #expect(app.server.row(client)?.owner == (isKept ? nil : "ada"))
-        #expect(sessions.tokens.withLock { $0.former } == nil)
+        #expect(sessions.tokens.withLock { $0.former.isEmpty })
+    }
+
+    /// A phone that two people share, while the platform is down, or without network.
+    @Test(arguments: [false, true])
+    func aSignOutThatWaitsKeepsItsSessionWhenTheNextUserLeaves(isOffline: Bool) async {
+        let app = App()
+        let sessions = Sessions(app.server)
+        _ = await app.clientOfAda()
+        if isOffline {
+            app.server.with { $0.isOffline = true }
+        } else {
+            app.server.with { $0.answers = [PushResponse(status: 503, headers: ["Retry-After": "60"])] }
+        }
+        var client = sessions.client(of: app)
+        sessions.leave(isKept: true)
+        client.signOut()
+        await client.settled()
+        sessions.tokens.withLock { $0.present = Sessions.Session(user: "bob") }
+        client.signIn(as: "bob")
+        await client.settled()
+        sessions.leave(isKept: true)
+        client.signOut()
+        await client.settled()
+        #expect(app.server.row(client)?.owner == "ada")
+        app.server.with { $0.isOffline = false }
+        client = sessions.client(of: app)
+        await client.settled()
+        #expect(app.server.row(client)?.owner == nil)
+        #expect(sessions.tokens.withLock { $0.former.isEmpty })
     }
 
     @Test func aSignOutWithoutNetworkSurvivesAKill() async throws {

@@ -86,6 +86,16 @@ import Testing
         #expect(request.body == nil)
     }
 
+    /// With whose session a backend that forwards takes the request.
+    @Test func aRequestSaysWhomItExpects() throws {
+        #expect(try request(.signOut(.exactly("ada"))).expectedUser == "ada")
+        #expect(try request(.deregister(.exactly("ada+ö/b"))).expectedUser == "ada+ö/b")
+        #expect(try request(.register(registration("bob", .exactly("ada")))).expectedUser == "ada")
+        for upload in [Upload.signOut(.anyone), .signOut(.exactly(nil)), .receipts([]), .endActivity("ride")] {
+            #expect(try request(upload).expectedUser == nil)
+        }
+    }
+
     @Test func receiptsAreDated() throws {
         let notification = UUID(uuidString: "019AC0DE-4F00-7CC3-9B00-5D2F6C1E8A77") ?? UUID()
         let request = try request(

@@ -16,6 +16,14 @@ extension RegistrationMachine {
             activities.forgetReports()
             return rest(saving: true)
         case 409 where code == "owner_mismatch":
+            if [.signOut, .deregister].contains(upload.operation), case .exactly(let user?) = upload.expected,
+                beliefBefore.mayHaveOwner(otherThan: user)
+            {
+                // The next request names another candidate.
+                restoreBelief()
+                record.server.end(user)
+                return rest(saving: true)
+            }
             // The belief was wrong. The next request expects nothing, and the backend's session or the credential decides.
             record.server = ServerBelief(existence: beliefBefore.existence, owners: nil, confirmed: nil)
             return rest(saving: true)

@@ -112,13 +112,16 @@ extension RegistrationMachine {
         return .exactly(owners[0])
     }
 
-    /// A logout and a deregistration also succeed if no user is signed in, so several candidates may stand beside null.
-    private var expectedAtEnd: ExpectedUser { onlyFormerOwner.map { .exactly($0) } ?? .anyone }
-
-    private var onlyFormerOwner: String? {
-        let users = (record.server.owners ?? []).compactMap { $0 }
-        return users.count == 1 ? users[0] : nil
+    /// A logout and a deregistration also succeed if no user is signed in, so several candidates may stand beside null. A backend takes them
+    /// with a session that is over only if they name its user. So they name one candidate after the other, the newest first.
+    private var expectedAtEnd: ExpectedUser {
+        let user = rules.needsCredential ? onlyFormerOwner : formerOwners.last
+        return user.map { .exactly($0) } ?? .anyone
     }
+
+    private var onlyFormerOwner: String? { formerOwners.count == 1 ? formerOwners[0] : nil }
+
+    private var formerOwners: [String] { (record.server.owners ?? []).compactMap { $0 } }
 
     private enum MissingCredential {
         case none
@@ -208,6 +211,14 @@ enum Upload: Hashable, Sendable {
     struct TokenList: Hashable, Sendable {
         var tokens: [PushToken] = []
         var keeps: Set<PushTokenPurpose> = []
+    }
+
+    var expected: ExpectedUser {
+        switch self {
+        case .register(let registration), .change(let registration): registration.expected
+        case .signOut(let expected), .deregister(let expected), .reportActivity(_, _, let expected): expected
+        case .receipts, .endActivity: .anyone
+        }
     }
 
     var operation: PushOperation {

@@ -5,6 +5,7 @@ extension PushRequest {
     init(_ upload: Upload, app: String, installation: UUID, credential: DeviceCredential?) throws {
         operation = upload.operation
         self.installation = installation
+        if case .exactly(let user) = upload.expected { expectedUser = user }
         let root = "/v1/apps/\(Self.encoded(app))/installations/\(installation.uuidString.lowercased())"
         headers = credential.map { ["Authorization": "Bearer \($0.credential)"] } ?? [:]
         switch upload {

@@ -14,6 +14,8 @@ public struct PushRequest: Sendable, Hashable {
     public var body: Data?
     /// The installation that the path names.
     public var installation: UUID
+    /// The user whom the server must have as the owner, or refuse: `expected_user` of body or query. Nil if the request names none.
+    public var expectedUser: String?
 }
 
 /// The server's answer.
@@ -36,6 +38,8 @@ public struct PushResponse: Sendable, Hashable {
 /// Carries a request to a server. The client calls it from any thread, with one request at a time.
 public protocol PushTransport: Sendable {
     /// Returns the answer, of whatever status. Throws if no answer came; the client then repeats the request later.
+    ///
+    /// It follows no redirect: a sign-in page that answers 200 would count as done.
     func send(_ request: PushRequest) async throws -> PushResponse
 }
 
@@ -46,8 +50,8 @@ public enum PushServer: Sendable {
     /// A key may do more than an app, so the backend makes five checks: `docs/guides/forwarding.md`. `PushAPI.App.forward` makes them.
     ///
     /// The backend refuses a registration with 401 when the session is over: a late request then cannot sign a user in again. It takes a
-    /// sign-out also then, and no request without a session. So the app keeps the session of a user who has left, and sends
-    /// ``PushOperation/signOut`` and ``PushOperation/deregister`` with it, until the client says
+    /// sign-out also then, and no request without a session. So the app keeps the sessions of users who have left, and sends
+    /// ``PushOperation/signOut`` and ``PushOperation/deregister`` with that of ``PushRequest/expectedUser``, until the client says
     /// ``PushNotice/signedOut``, ``PushNotice/deregistered``, or that another user or none is registered.
     case backend(any PushTransport)
 
