@@ -74,13 +74,9 @@ struct StartTokenTests {
 
             let left = try await ActivityLineTests.send(ActivityLineTests.start("ride-5"), by: shop)
             #expect(try await ActivityLineTests.state(left, shop) == "no_targets")
-            /// Asked during the doubt, and after it.
-            func explain() async throws {
-                let why = try await shop.get("/v1/apps/shop/notifications/\(left)/why?user=ada").json
-                let step = try #require(why["steps"]?.arrayValue?.first { $0.text("what") == "token_doubtful" }, "\(why)")
-                #expect(step["detail"]?.text("hint") == hint(2) && why.text("conclusion") == "not_sent")
-            }
-            try await explain()
+            let why = try await shop.get("/v1/apps/shop/notifications/\(left)/why?user=ada").json
+            let step = try #require(why["steps"]?.arrayValue?.first { $0.text("what") == "token_doubtful" }, "\(why)")
+            #expect(step["detail"]?.text("hint") == hint(2) && why.text("conclusion") == "not_sent")
             let due = RFC3339.text(milliseconds: UnixClock.now() + 600_000)
             let later = try await ActivityLineTests.send(
                 ActivityLineTests.start("later").replacing(#"{"to":"#, with: #"{"not_before":"\#(due)","to":"#), by: shop)
@@ -100,7 +96,9 @@ struct StartTokenTests {
             let named = #"{"user":"ada","tokens":[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"}]}"#
             #expect(try await shop.put(Self.phone, named).status == 200)
             #expect(try await Self.state(shop) == "active")
-            try await explain()
+            // What ended the doubt left no record.
+            let after = try await shop.get("/v1/apps/shop/notifications/\(left)/why?user=ada").json
+            #expect(after.text("conclusion") == "not_recorded", "\(after)")
             try await Self.age(running)
             try await Self.doubt(running, shop, name: "again")
         }

@@ -5,23 +5,30 @@ import TokenServiceSending
 
 /// Deliveries that were made.
 extension DeviceAccount {
-    func account(of delivery: ExplanationFacts.Delivery) -> ([Step], Fate) {
+    func account(of delivery: ExplanationFacts.Delivery) -> Finding {
         let record = delivery.record
-        let hint = record.token?.hint ?? token(delivery.tokenID)?.hint
-        var steps = making(hint, environment: record.environment, dueAt: delivery.dueAt, publishedAt: delivery.publishedAt) {
-            $0.delivery = record.id
-        }
-        if !record.endedBeforePublishing {
-            let seenAt = [record.lastAttempt?.at, record.outcome == nil ? nil : record.updatedAt].compactMap { $0 }.min()
-            steps.append(handing(delivery.publishedAt, isSeen: record.lastAttempt != nil || record.outcome != nil, seenAt: seenAt))
+        let hint = record.token?.hint
+        var steps = [made(record, hint)]
+        let waiting = wait(of: delivery)
+        if let waiting { steps.append(waiting) }
+        let isTried = record.attempts > 0 || record.lastAttempt != nil
+        if isTried || record.outcome == nil, delivery.publishedAt != nil || isTried {
+            // The service records the broker's confirmation a moment later. Several machines' clocks are compared.
+            let ended = !delivery.hasReceipt ? notification.completedAt : record.outcome == nil ? nil : record.updatedAt
+            let at = [delivery.publishedAt, record.lastAttempt?.at, ended].compactMap(\.self).min()
+            steps.append(step(at.map { max($0, notification.acceptedAt) }, .published, "It was handed to the broker for the dispatchers."))
         }
         if let attempt = record.lastAttempt { steps.append(self.attempt(attempt, of: record)) }
         guard let text = record.outcome, let outcome = OutcomeClass(rawValue: text) else {
-            steps += pending(delivery)
-            return (steps, .waiting)
+            let isHanded = isTried || delivery.publishedAt != nil
+            steps.append(isHanded ? pending(record) : step(nil, .notPublished, "It has not been handed to the broker yet."))
+            return Finding(steps, .waiting, why: waiting.flatMap { ($0.detail.until ?? 0) > now ? $0.why : nil })
         }
+        let unseen = "APNs accepted it at the first attempt; when is not recorded, because no receipt is kept of that."
         steps.append(
-            step(record.updatedAt, .ended, outcome.sentence(of: record)) {
+            step(
+                delivery.hasReceipt ? record.updatedAt : nil, .ended, delivery.hasReceipt ? outcome.sentence(of: record) : unseen
+            ) {
                 $0.delivery = record.id
                 $0.hint = hint
                 $0.environment = record.environment
@@ -30,68 +37,28 @@ extension DeviceAccount {
                 $0.reason = record.reason
                 $0.attempts = record.attempts
             })
-        return (steps, outcome == .accepted ? .accepted : outcome == .unknown ? .unanswered : .stopped)
+        return Finding(steps, outcome == .accepted ? .sent : outcome == .unknown ? .unknown : .notSent)
     }
 
-    func account(of delivery: ExplanationFacts.CountedDelivery) -> ([Step], Fate) {
-        let token = token(delivery.tokenID)
-        var steps = making(token?.hint, environment: token?.environment, dueAt: delivery.dueAt, publishedAt: delivery.publishedAt)
-        steps.append(handing(delivery.publishedAt, isSeen: true, seenAt: notification.completedAt))
-        steps.append(
-            step(nil, .ended, "APNs accepted it at the first attempt; when is not recorded, because no receipt is kept of that.") {
-                $0.hint = token?.hint
-                $0.environment = token?.environment
-                $0.outcome = OutcomeClass.accepted.rawValue
-            })
-        return (steps, .accepted)
-    }
-
-    private func making(
-        _ hint: String?, environment: String?, dueAt: Int64?, publishedAt: Int64?, _ fill: (inout Explanation.Detail) -> Void = { _ in }
-    ) -> [Step] {
-        let what = hint.map { "its token \($0)" } ?? "a token that is no longer stored"
-        var steps = [
-            step(
-                notification.isFannedOut ? nil : notification.acceptedAt, .deliveryMade,
-                "A delivery to \(what) was made\(notification.isFannedOut ? "; when is not recorded" : "")."
-            ) {
-                $0.hint = hint
-                $0.environment = environment
-                fill(&$0)
-            }
-        ]
-        if let dueAt, dueAt > max(notification.acceptedAt, notification.notBefore ?? 0) + 1000 {
-            steps.append(wait(until: dueAt, isOver: publishedAt != nil))
+    private func made(_ record: NotificationStatus.Delivery, _ hint: String?) -> Step {
+        let (token, isLater) = (hint.map { "its token \($0)" } ?? "a token that is no longer stored", notification.isFannedOut)
+        let words = "A delivery to \(token) was made\(isLater ? "; when is not recorded" : "")."
+        return step(isLater ? nil : notification.acceptedAt, .deliveryMade, words) {
+            $0.delivery = record.id
+            $0.hint = hint
+            $0.environment = record.environment
         }
-        return steps
     }
 
-    /// The service records the broker's confirmation a moment later; a dispatcher's report proves that the broker had it by then.
-    /// - Parameters:
-    ///   - notedAt: When it was recorded.
-    ///   - seenAt: When a dispatcher had it, at the latest, if that is known.
-    private func handing(_ notedAt: Int64?, isSeen: Bool, seenAt: Int64?) -> Step {
-        guard isSeen || notedAt != nil else { return step(nil, .notPublished, "It has not been handed to the broker yet.") }
-        // Several machines' clocks are compared.
-        let at = [notedAt, seenAt].compactMap { $0 }.min().map { max($0, notification.acceptedAt) }
-        return step(at, .published, "It was handed to the broker for the dispatchers.")
-    }
-
-    private func wait(until due: Int64, isOver: Bool) -> Step {
-        let quiet = "the end of its user's quiet hours\(quietHours.map { " (\($0.beginsAt) to \($0.endsAt) as they are now)" } ?? "")"
-        let why =
-            if let localTime = notification.localTime {
-                if !notification.isUrgent, quietHours != nil, let local = installation.localDueAt, due > local + 1000 {
-                    "\(quiet); \(localTime) by the clock where the device is, \(text(local)), falls into them"
-                } else {
-                    "\(localTime) by the clock where the device is"
-                }
-            } else if notification.isUrgent {
-                "the time at which it was due here"
-            } else {
-                quiet
-            }
-        return step(nil, .waits, "It \(isOver || due <= now ? "waited" : "waits") until \(text(due)): \(why).") { $0.until = due }
+    /// Only a local time and quiet hours make a job that is due after its making.
+    private func wait(of delivery: ExplanationFacts.Delivery) -> Step? {
+        let clock = notification.localTime.map { "\($0) by the clock where the device is" }
+        let quiet = "the end of its user's quiet hours\(clock == nil ? "" : " if that is later")"
+        let causes = [clock, notification.isUrgent ? nil : quiet].compactMap(\.self)
+        guard let due = delivery.dueAt, due > (notification.expandedAt ?? now) + 1000, !causes.isEmpty else { return nil }
+        let isOver = delivery.record.outcome != nil || delivery.publishedAt != nil || due <= now
+        let words = "It \(isOver ? "was not to be sent before" : "waits until") \(text(due)): \(causes.joined(separator: ", or "))."
+        return step(nil, .waits, words) { $0.until = due }
     }
 
     private func attempt(_ attempt: NotificationStatus.Attempt, of record: NotificationStatus.Delivery) -> Step {
@@ -116,13 +83,6 @@ extension DeviceAccount {
             $0.reason = attempt.reason
             $0.until = attempt.retryAt
         }
-    }
-
-    /// Empty if it was not handed to the broker: the step before says so.
-    private func pending(_ delivery: ExplanationFacts.Delivery) -> [Step] {
-        let record = delivery.record
-        let isHanded = delivery.publishedAt != nil || record.lastAttempt != nil
-        return isHanded ? [pending(record)] : []
     }
 
     private func pending(_ record: NotificationStatus.Delivery) -> Step {
@@ -178,20 +138,6 @@ extension NotificationStatus.Attempt {
                 ? "An attempt that was not the end: no answer came\(own)" : "It was not tried\(own)"
         }
         return "An attempt that was not the end: APNs answered \(status)\(reason.map { " \($0)" } ?? "")"
-    }
-}
-
-extension NotificationStatus.Delivery {
-    /// Whether it ended before it was published: no dispatcher ever had it.
-    fileprivate var endedBeforePublishing: Bool {
-        guard attempts == 0, lastAttempt == nil, let reason else { return false }
-        return switch outcome.flatMap(OutcomeClass.init(rawValue:)) {
-        case .cancelled: reason == "cancelled_before_publishing"
-        case .expired: reason == "expired_before_publishing"
-        // Those of a dispatcher have no reason.
-        case .fenced: ["owner_changed", "left_audience", "token_retired"].contains(reason)
-        default: false
-        }
     }
 }
 

@@ -83,16 +83,13 @@ extension Explanation {
         case addressed
         case notAddressed = "not_addressed"
         case neverSignedIn = "never_signed_in"
-        case named
         case notNamed = "not_named"
         case ownerDiffers = "owner_differs"
-        case matchesNow = "matches_now"
         case tagsDoNotMatch = "tags_do_not_match"
         case signedOutBefore = "signed_out_before"
         case signedInLater = "signed_in_later"
         case noToken = "no_token"
         case noTokenThen = "no_token_then"
-        case tokenInQuarantine = "token_in_quarantine"
         case tokenDoubtful = "token_doubtful"
         case notReachedYet = "not_reached_yet"
         case stoppedBefore = "stopped_before"
@@ -152,123 +149,90 @@ extension Explanation.Detail {
 }
 
 extension Explanation {
+    /// The steps of one delivery, or of an installation that got none.
+    struct Finding {
+        var steps: [Step]
+        /// Nil if nothing could be sent to the installation.
+        var conclusion: Conclusion?
+        /// The sentence that supports the conclusion.
+        var why: String
+
+        init(_ steps: [Step], _ conclusion: Conclusion?, why: String? = nil) {
+            self.steps = steps
+            self.conclusion = conclusion
+            self.why = why ?? steps.last?.why ?? ""
+        }
+    }
+
     /// - Parameter now: UNIX milliseconds.
     package init(_ facts: ExplanationFacts, now: Int64) {
         let notification = facts.notification
-        var steps = notification.beginning
-        var fates: [DeviceAccount.Fate] = []
-        var isHidden = true
+        var beginning = notification.beginning
+        var findings: [Finding] = []
         if notification.excludesUser {
-            steps.append(notification.exclusion(of: facts.user))
-            fates.append(.notAddressed)
+            findings.append(Finding([notification.exclusion(of: facts.user)], .notAddressed))
         } else if notification.namesUser {
-            steps.append(
-                Step(
-                    at: notification.acceptedAt, what: .addressed,
-                    why: "It is addressed to \(facts.user): to every device signed in as them."))
+            let words = "It is addressed to \(facts.user): to every device signed in as them."
+            beginning.append(Step(at: notification.acceptedAt, what: .addressed, why: words))
         }
-        if facts.installations.isEmpty {
-            steps.append(
-                Step(
-                    at: nil, what: .neverSignedIn,
-                    why: "No user of this name is signed in anywhere, or was, as far as the history is kept."))
+        if facts.installations.isEmpty, !notification.excludesUser {
+            let words = "No user of this name is signed in anywhere, or was, as far as the history is kept."
+            findings.append(Finding([Step(at: nil, what: .neverSignedIn, why: words)], nil))
         }
-        for installation in facts.installations {
-            let account = DeviceAccount(installation, facts: facts, now: now)
-            // The notification excludes the user: devices that it did not reach need no line each.
-            if notification.excludesUser, !account.wasReached { continue }
-            steps += account.steps
-            fates += account.fates
-            if account.fates.contains(.accepted), !account.isHidden { isHidden = false }
-        }
-        let conclusion = Self.conclusion(fates, notification)
-        if conclusion == .waiting || fates.contains(.waiting) { steps += facts.holds.map { $0.step(of: notification) } }
-        steps += notification.end(now: now)
+        // A notification that excludes the user: devices that it did not reach need no line each.
+        let accounts = facts.installations.map { DeviceAccount($0, facts: facts, now: now) }
+            .filter { $0.wasReached || !notification.excludesUser }
+        findings += accounts.flatMap(\.findings)
+        let conclusion = Self.conclusion(findings.map(\.conclusion), notification)
+        let isWaiting = conclusion == .waiting || findings.contains { $0.conclusion == .waiting }
+        let holds = isWaiting ? facts.holds.map { $0.step(of: notification) } : []
+        let reason = (conclusion == .waiting ? holds.last?.why : nil) ?? findings.last { $0.conclusion == conclusion }?.why
+        let summary =
+            switch conclusion {
+            case .sent: Self.sent(findings, to: facts.user, isHidden: accounts.allSatisfy { $0.isHidden || !$0.wasAccepted })
+            case .waiting: "Waiting: \(reason ?? beginning.last { $0.what == .scheduled }?.why ?? "it is not over yet.")"
+            case .unknown: "Unknown: \(reason ?? "")"
+            case .notSent: "Not sent: \(reason ?? findings.last { $0.conclusion == nil }?.why ?? "")"
+            case .notAddressed: "Not meant for \(facts.user): \(reason ?? "")"
+            case .notRecorded: "Not recorded: what is stored does not say whether it was sent to \(facts.user)."
+            }
+        let chains = [beginning] + findings.map(\.steps) + (holds + notification.end(now: now)).map { [$0] }
         self.init(
             notification: notification.id, user: facts.user, state: notification.state, receipts: notification.receipts,
-            conclusion: conclusion,
-            summary: Self.summary(conclusion, fates, steps, user: facts.user, isHidden: isHidden, now: now), steps: Self.ordered(steps),
+            conclusion: conclusion, summary: summary, steps: Self.ordered(chains, from: notification.acceptedAt),
             isCutShort: facts.isCutShort)
     }
 
-    /// Orders steps by time; a step without a time stays behind the step that it follows from.
-    private static func ordered(_ steps: [Step]) -> [Step] {
-        var last = Int64.min
-        let placed = steps.enumerated().map { index, step in
-            // The account of another device begins: nothing in it follows from the device before.
-            if step.what.beginsAccount { last = step.at ?? steps[0].at ?? .min } else { last = step.at ?? last }
-            return (time: last, index: index, step: step)
+    /// Orders steps by time; a step without a time stays behind the step of its chain that it follows from.
+    private static func ordered(_ chains: [[Step]], from start: Int64) -> [Step] {
+        let placed = chains.flatMap { chain in
+            var last = start
+            return chain.map { step in
+                last = step.at ?? last
+                return (time: last, step: step)
+            }
         }
-        return placed.sorted { ($0.time, $0.index) < ($1.time, $1.index) }.map(\.step)
+        return placed.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element.step)
     }
 
-    private static func conclusion(_ fates: [DeviceAccount.Fate], _ notification: ExplanationFacts.Notification) -> Conclusion {
-        if fates.contains(.accepted) { return .sent }
-        if fates.contains(.waiting) { return .waiting }
-        if fates.contains(.unanswered) { return .unknown }
-        if fates.contains(.stopped) { return .notSent }
-        if fates.contains(.unknown) { return .notRecorded }
-        if fates.contains(.notAddressed), !fates.contains(.unreachable) { return .notAddressed }
-        let mayStillBegin = notification.completedAt == nil && notification.expandedAt == nil && notification.cancelledAt == nil
-        return mayStillBegin && notification.isFannedOut ? .waiting : .notSent
+    /// What is not known is not said to be unsent.
+    private static func conclusion(_ found: [Conclusion?], _ notification: ExplanationFacts.Notification) -> Conclusion {
+        let first = [.sent, .waiting, .unknown, .notRecorded, .notSent].first { (each: Conclusion) in found.contains(each) }
+        if let first { return first }
+        if !found.isEmpty, !found.contains(nil) { return .notAddressed }
+        let mayStillBegin = notification.completedAt == nil && notification.expandedAt == nil
+        return mayStillBegin ? .waiting : .notSent
     }
 
     /// - Parameter isHidden: No device for which APNs accepted it shows alerts now.
-    private static func summary(
-        _ conclusion: Conclusion, _ fates: [DeviceAccount.Fate], _ steps: [Step], user: String, isHidden: Bool, now: Int64
-    ) -> String {
-        switch conclusion {
-        case .sent:
-            let all = fates.count { [.accepted, .waiting, .stopped, .unanswered].contains($0) }
-            let accepted = fates.count { $0 == .accepted }
-            let rest =
-                isHidden
-                ? "no device shows it now, because the person has not allowed notifications"
-                : "what the device did with it APNs does not report"
-            return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); \(rest)."
-        case .waiting: return "Waiting: \(waitingReason(steps, now: now) ?? "it is not over yet.")"
-        case .unknown: return "Unknown: \(reason(steps, of: .unknown) ?? "it was sent and no answer came, so it may have arrived.")"
-        case .notSent: return "Not sent: \(reason(steps, of: .notSent) ?? "nothing was there to send to.")"
-        case .notAddressed: return "Not meant for \(user): \(reason(steps, of: .notAddressed) ?? "the target leaves them out.")"
-        case .notRecorded: return "Not recorded: what is stored does not say whether it was sent to \(user)."
-        }
-    }
-
-    /// A hold, or else the moment until which it waits: without them it would go on. Else the last step that says why it waits.
-    private static func waitingReason(_ steps: [Step], now: Int64) -> String? {
-        let hold = steps.last { $0.what == .held && $0.detail.hold != nil }
-        let moment = steps.last { $0.what == .waits && $0.detail.until ?? 0 > now }
-        return (hold ?? moment)?.why ?? reason(steps, of: .waiting)
-    }
-
-    /// The last step that supports the conclusion.
-    private static func reason(_ steps: [Step], of conclusion: Conclusion) -> String? {
-        (steps.last { $0.what.speaks(for: conclusion) } ?? steps.last { $0.what == .neverSignedIn })?.why
-    }
-}
-
-extension Explanation.What {
-    fileprivate var beginsAccount: Bool {
-        switch self {
-        case .deliveryMade, .named, .notNamed, .ownerDiffers, .matchesNow, .tagsDoNotMatch, .signedOutBefore, .signedInLater, .noToken,
-            .noTokenThen, .tokenInQuarantine, .tokenDoubtful, .notReachedYet, .stoppedBefore, .notRecorded:
-            true
-        default: false
-        }
-    }
-
-    fileprivate func speaks(for conclusion: Explanation.Conclusion) -> Bool {
-        switch conclusion {
-        case .waiting: [.waits, .notPublished, .pending, .notReachedYet, .scheduled, .held].contains(self)
-        case .notSent:
-            [
-                .ended, .signedOutBefore, .signedInLater, .noToken, .noTokenThen, .tokenInQuarantine, .tokenDoubtful, .stoppedBefore,
-                .cancelled, .superseded, .expired, .neverSignedIn,
-            ].contains(self)
-        case .notAddressed: [.notAddressed, .notNamed, .ownerDiffers, .tagsDoNotMatch].contains(self)
-        case .unknown: self == .ended
-        case .sent, .notRecorded: false
-        }
+    private static func sent(_ findings: [Finding], to user: String, isHidden: Bool) -> String {
+        let all = findings.count { [.sent, .waiting, .notSent, .unknown].contains($0.conclusion) }
+        let accepted = findings.count { $0.conclusion == .sent }
+        let rest =
+            isHidden
+            ? "no device shows it now, because the person has not allowed notifications"
+            : "what the device did with it APNs does not report"
+        return "Sent: APNs accepted it for \(accepted) of \(all) tokens of \(user); \(rest)."
     }
 }
 
@@ -348,21 +312,21 @@ extension ExplanationFacts.Notification {
         return steps
     }
 
-    func end(now: Int64) -> [Explanation.Step] {
-        var steps: [Explanation.Step] = []
-        if let cancelledAt {
-            let isSuperseded = cancelReason == "superseded"
-            steps.append(
-                Explanation.Step(
-                    at: cancelledAt, what: isSuperseded ? .superseded : .cancelled,
-                    why: isSuperseded
-                        ? isUpdate
-                            ? "A newer state took its place: nothing more of it is sent."
-                            : "A newer notification with the same supersede key stopped it: nothing more of it is sent."
-                        : "It was cancelled: nothing more of it is sent."))
-        } else if state == .expired || expiresAt <= now && completedAt == nil {
-            steps.append(Explanation.Step(at: expiresAt, what: .expired, why: "It expired: nothing more of it is sent."))
+    /// The step that says what stopped it.
+    func stop(now: Int64) -> Explanation.Step? {
+        guard let cancelledAt else {
+            guard state == .expired || expiresAt <= now && completedAt == nil else { return nil }
+            return Explanation.Step(at: expiresAt, what: .expired, why: "It expired: nothing more of it is sent.")
         }
+        guard cancelReason == "superseded" else {
+            return Explanation.Step(at: cancelledAt, what: .cancelled, why: "It was cancelled: nothing more of it is sent.")
+        }
+        let newer = isUpdate ? "A newer state took its place" : "A newer notification with the same supersede key stopped it"
+        return Explanation.Step(at: cancelledAt, what: .superseded, why: "\(newer): nothing more of it is sent.")
+    }
+
+    func end(now: Int64) -> [Explanation.Step] {
+        var steps = [stop(now: now)].compactMap(\.self)
         if state == .noTargets {
             steps.append(Explanation.Step(at: completedAt, what: .noTargets, why: "There was no device to send to."))
         } else if let completedAt {

@@ -7,7 +7,6 @@ package import TokenServiceSending
 package struct ExplanationFacts: Sendable {
     package var user: String
     package var notification: Notification
-    package var quietHours: QuietHours?
     /// The installations that the user is or was signed in on, as far as the history goes, in ascending order of id.
     package var installations: [Installation]
     /// There are more installations, or more jobs, than the explanation reads.
@@ -46,17 +45,14 @@ package struct ExplanationFacts: Sendable {
         package var cancelledAt: Int64?
         package var cancelReason: String?
         package var total: Int
-        package var pending: Int
         /// The target names the user.
         package var namesUser: Bool
     }
 
     package struct Installation: Sendable {
         package var id: PushID
-        /// When the user was signed in, by owner epoch.
-        package var times: [Int64: Time]
-        package var signedOutReason: String?
-        package var deregisteredAt: Int64?
+        /// The user's stays there, by owner epoch, in ascending order.
+        package var stays: [Stay]
         package var throttledUntil: Int64?
         /// The permission as the app last reported it.
         package var permission: Permission?
@@ -68,45 +64,36 @@ package struct ExplanationFacts: Sendable {
         package var isAhead = false
         /// Nil where the target is no tag expression.
         package var matchesTags: Bool?
-        /// The expression leaves it out by its permission alone.
-        package var isLeftOutByPermission = false
-        /// The notification's local time by the clock that the app last reported; nil where it has none.
-        package var localDueAt: Int64?
         /// The tokens for the notification's purpose, in the order of their registration.
         package var tokens: [ReachabilityState.Token] = []
         package var deliveries: [Delivery] = []
-        package var counted: [CountedDelivery] = []
         package var fences: [Fence] = []
-        /// The history since the notification was accepted, oldest first.
+        /// The history since the notification was accepted, oldest first; of tokens only those for the notification's purpose.
         package var history: [HistoryEntry] = []
-        /// The newest lines that say that a start token became doubtful, of the two days before a start's deliveries were made.
-        package var doubts: [HistoryEntry] = []
     }
 
     /// One stay of the user at an installation.
-    package struct Time: Equatable, Sendable {
+    package struct Stay: Equatable, Sendable {
+        package var epoch: Int64
         /// Nil if the history does not reach back so far.
         package var from: Int64?
-        /// Nil while it lasts.
+        /// Nil if it lasts, or the history does not say when it ended.
         package var to: Int64?
-        package var isNow: Bool
+        /// Why it ended.
+        package var reason: String?
+        package var isNow = false
     }
 
     package struct Delivery: Sendable {
         package var record: NotificationStatus.Delivery
+        /// It has a receipt. Without one it is under way, or APNs accepted it at the first attempt and only failures have receipts.
+        package var hasReceipt: Bool
         /// Nil if no receipt says whom it was meant for.
         package var ownerEpoch: Int64?
         package var tokenID: Int64
-        /// When the delivery's job is due; nil where that was removed.
+        /// When the delivery's job is due; nil where that was removed, or a replay made the job.
         package var dueAt: Int64?
         /// Nil also if the broker's confirmation is not recorded yet.
-        package var publishedAt: Int64?
-    }
-
-    /// A delivery that has its outcome and no receipt: APNs accepted it at the first attempt, and only failures have receipts.
-    package struct CountedDelivery: Sendable {
-        package var tokenID: Int64
-        package var dueAt: Int64
         package var publishedAt: Int64?
     }
 
@@ -114,15 +101,5 @@ package struct ExplanationFacts: Sendable {
         package var epochsBelow: Int64
         package var at: Int64
         package var publishedAt: Int64?
-    }
-}
-
-extension ExplanationFacts.Installation {
-    /// The user is signed in there.
-    package var isSignedIn: Bool { times.values.contains { $0.isNow } }
-
-    /// The user's stay at that moment: one that had begun, as far as the history shows, and had not ended.
-    package func time(at moment: Int64) -> ExplanationFacts.Time? {
-        times.values.first { ($0.from ?? .min) <= moment && ($0.isNow || ($0.to ?? .min) >= moment) }
     }
 }

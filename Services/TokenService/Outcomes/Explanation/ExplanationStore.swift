@@ -8,6 +8,8 @@ import TokenServiceSending
 package struct ExplanationStore {
     /// Installations of one user that the explanation reads.
     package static let maximumInstallations = 100
+    /// Lines of the history of each installation that the explanation reads.
+    static let maximumLines = 50
 
     private let session: PostgresSession
     let app: App
@@ -22,26 +24,25 @@ package struct ExplanationStore {
     package func facts(of id: PushID, user: String) throws -> ExplanationFacts? {
         let first = try session.pipeline([row(of: id, user: user), stays(of: user), current(user), holds(on: id)])
         guard let notification = try first[0].first.map({ row in try ExplanationFacts.Notification(row) }) else { return nil }
-        var times: [PushID: [Int64: ExplanationFacts.Time]] = [:]
+        var stays: [PushID: [ExplanationFacts.Stay]] = [:]
         for row in first[1] {
-            times[try row["installation"], default: [:]][try row["owner_epoch"]] = ExplanationFacts.Time(
-                from: try row.milliseconds("began_at"), to: try row.milliseconds("ended_at"), isNow: false)
+            stays[try row["installation"], default: []].add(
+                ExplanationFacts.Stay(
+                    epoch: try row["owner_epoch"], from: try row.milliseconds("began_at"), to: try row.milliseconds("ended_at"),
+                    reason: try row["reason"]))
         }
         for row in first[2] {
-            let (id, epoch): (PushID, Int64) = (try row["id"], try row["owner_epoch"])
-            let from = times[id]?[epoch]?.from
-            times[id, default: [:]][epoch] = ExplanationFacts.Time(from: from, to: nil, isNow: true)
+            stays[try row["id"], default: []].add(ExplanationFacts.Stay(epoch: try row["owner_epoch"], isNow: true))
         }
         // Present installations of the user come before former ones.
-        let ids = times.sorted { left, right in
-            let (isLeft, isRight) = (left.value.values.contains { $0.isNow }, right.value.values.contains { $0.isNow })
+        let ids = stays.sorted { left, right in
+            let (isLeft, isRight) = (left.value.contains(where: \.isNow), right.value.contains(where: \.isNow))
             return isLeft == isRight ? left.key < right.key : isLeft
         }.prefix(Self.maximumInstallations).map(\.key).sorted()
         var facts = ExplanationFacts(
             user: user, notification: notification,
-            quietHours: try QuietHoursStore(session: session, app: app).find(user),
-            installations: ids.map { ExplanationFacts.Installation(id: $0, times: times[$0] ?? [:]) })
-        facts.isCutShort = times.count > ids.count
+            installations: ids.map { ExplanationFacts.Installation(id: $0, stays: stays[$0] ?? []) })
+        facts.isCutShort = stays.count > ids.count
         facts.holds = try first[3].map { row in try ExplanationFacts.Hold(row) }
         facts.credentials = try CredentialStore(session: session, app: app).credentials()
         if !ids.isEmpty { try load(ids, into: &facts) }
@@ -50,11 +51,10 @@ package struct ExplanationStore {
 
     private func load(_ ids: [PushID], into facts: inout ExplanationFacts) throws {
         let notification = facts.notification
-        let resolvedAt = notification.expandedAt ?? notification.cancelledAt ?? notification.expiresAt
         let answers = try session.pipeline([
             states(of: ids, for: notification.id), tokens(of: ids, for: notification.purpose),
             receipts(of: ids, for: notification.id), fences(of: ids, since: notification.acceptedAt),
-            history(of: ids, since: notification.acceptedAt), doubts(of: ids, for: notification.purpose, until: resolvedAt),
+            history(of: ids, since: notification.acceptedAt, for: notification.purpose),
         ])
         var byID = Dictionary(uniqueKeysWithValues: facts.installations.map { ($0.id, $0) })
         for row in answers[0] {
@@ -82,56 +82,36 @@ package struct ExplanationStore {
             let entry = try HistoryEntry(row)
             byID[entry.installation]?.history.append(entry)
         }
-        for row in answers[5] {
-            let entry = try HistoryEntry(row)
-            byID[entry.installation]?.doubts.append(entry)
+        // Deliveries that have no receipt.
+        let places = try MemberSearch(session: session, app: app).places(of: Set(holders.keys), in: notification.id)
+        let members = try session.pipeline([members(places, of: notification.id), jobHorizon(of: notification.id)])
+        for row in members[0] {
+            let (token, hasEnded): (Int64, Bool) = (try row["token_id"], try row["has_ended"])
+            guard let holder = holders[token], !hasEnded || notification.receipts == .failures else { continue }
+            byID[holder]?.deliveries.append(try ExplanationFacts.Delivery(member: row, of: holder, outcome: hasEnded ? .accepted : nil))
         }
-        try loadMembers(of: notification, holders: holders, into: &byID, facts: &facts)
+        if !members[1].isEmpty { facts.isCutShort = true }
         facts.installations = ids.compactMap { byID[$0] }
     }
+}
 
-    /// Deliveries that have no receipt.
-    private func loadMembers(
-        of notification: ExplanationFacts.Notification, holders: [Int64: PushID],
-        into installations: inout [PushID: ExplanationFacts.Installation], facts: inout ExplanationFacts
-    ) throws {
-        // A job cannot hold a token that was retired before. A token that moved away later was meant at its old installation.
-        var holders = holders.filter { id, holder in
-            installations[holder]?.tokens.contains { $0.id == id && ($0.retired?.at ?? .max) >= notification.acceptedAt } ?? false
-        }
-        for installation in installations.values {
-            for move in installation.history where move.event == .tokenMovedAway && move.at > notification.expandedAt ?? .max {
-                if let token = move.token?.id { holders[token] = installation.id }
-            }
-        }
-        let places = try MemberSearch(session: session, app: app).places(of: Set(holders.keys), in: notification.id)
-        let answers = try session.pipeline([members(places, of: notification.id), jobHorizon(of: notification.id)])
-        for row in answers[0] {
-            let (token, hasEnded): (Int64, Bool) = (try row["token_id"], try row["has_ended"])
-            guard let holder = holders[token] else { continue }
-            if !hasEnded {
-                installations[holder]?.deliveries.append(try ExplanationFacts.Delivery(member: row, of: holder))
-            } else if notification.receipts == .failures {
-                installations[holder]?.counted.append(
-                    ExplanationFacts.CountedDelivery(
-                        tokenID: token, dueAt: try row.milliseconds("due_at"), publishedAt: try row.milliseconds("published_at")))
-            }
-        }
-        if !answers[1].isEmpty { facts.isCutShort = true }
+extension [ExplanationFacts.Stay] {
+    /// An epoch may grow while the user stays, because a token moved to another user.
+    fileprivate mutating func add(_ stay: ExplanationFacts.Stay) {
+        var stay = stay
+        if let last, stay.from == nil, last.to == nil { stay.from = last.from }
+        if last?.epoch == stay.epoch { removeLast() }
+        append(stay)
     }
 }
 
 extension ExplanationFacts.Installation {
     fileprivate mutating func set(_ row: PostgresRow) throws {
-        signedOutReason = try row["signed_out_reason"]
-        deregisteredAt = try row.milliseconds("deregistered_at")
         throttledUntil = try row.milliseconds("throttled_until")
         permission = try row["permission"]
         isNamed = try row["is_named"]
         namedEpoch = try row["named_epoch"]
         matchesTags = try row["matches_tags"]
-        isLeftOutByPermission = try matchesTags == false && row["matches_with_another_permission"]
-        localDueAt = try row.milliseconds("local_due_at")
         isAhead = try row["is_ahead"]
     }
 }
@@ -140,18 +120,20 @@ extension ExplanationFacts.Delivery {
     fileprivate init(receipt row: PostgresRow) throws {
         let epoch: Int64 = try row["owner_epoch"]
         self.init(
-            record: try NotificationStatus.Delivery(row, token: row["token"]), ownerEpoch: epoch > 0 ? epoch : nil,
-            tokenID: try row["token_id"], dueAt: try row.milliseconds("due_at"), publishedAt: try row.milliseconds("published_at"))
+            record: try NotificationStatus.Delivery(row, token: row["token"]), hasReceipt: true, ownerEpoch: epoch > 0 ? epoch : nil,
+            tokenID: try row["token_id"], dueAt: try row["is_replayed"] ? nil : row.milliseconds("due_at"),
+            publishedAt: try row.milliseconds("published_at"))
     }
 
-    /// One that is under way without a receipt.
-    fileprivate init(member row: PostgresRow, of installation: PushID) throws {
+    /// One without a receipt.
+    fileprivate init(member row: PostgresRow, of installation: PushID, outcome: OutcomeClass?) throws {
         let dueAt: Int64 = try row.milliseconds("due_at")
         let record = NotificationStatus.Delivery(
-            id: try row["id"], installation: installation, token: try row["token"], environment: try row["environment"], attempts: 0,
-            updatedAt: dueAt)
+            id: try row["id"], installation: installation, token: try row["token"], environment: try row["environment"],
+            outcome: outcome?.rawValue, attempts: outcome == nil ? 0 : 1, updatedAt: dueAt)
         self.init(
-            record: record, ownerEpoch: nil, tokenID: try row["token_id"], dueAt: dueAt, publishedAt: try row.milliseconds("published_at"))
+            record: record, hasReceipt: false, tokenID: try row["token_id"], dueAt: dueAt, publishedAt: try row.milliseconds("published_at")
+        )
     }
 }
 
@@ -174,7 +156,7 @@ extension ExplanationFacts.Notification {
             notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"], expiresAt: try row.milliseconds("expires_at"),
             isUrgent: try row["is_urgent"], isFannedOut: try row["is_fanned_out"], expandedAt: try row.milliseconds("expanded_at"),
             completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
-            cancelReason: try row["cancel_reason"], total: try row["total"], pending: try row["pending"],
+            cancelReason: try row["cancel_reason"], total: try row["total"],
             namesUser: try row["names_user"])
     }
 }
@@ -193,11 +175,12 @@ extension ExplanationStore {
     func stays(of user: String) -> PostgresQuery {
         """
         SELECT installation, owner_epoch, min(at) FILTER (WHERE event IN ('registered', 'signed_in')) AS began_at,
-            max(at) FILTER (WHERE event IN ('signed_out', 'deregistered')) AS ended_at
+            max(at) FILTER (WHERE event IN ('signed_out', 'deregistered')) AS ended_at,
+            max(coalesce(reason, event)) FILTER (WHERE event IN ('signed_out', 'deregistered')) AS reason
         FROM (
-            SELECT installation, owner_epoch, at, event FROM installation_history WHERE app_id = \(app.id) AND owner = \(user)
+            SELECT installation, owner_epoch, at, event, reason FROM installation_history WHERE app_id = \(app.id) AND owner = \(user)
             ORDER BY id DESC LIMIT 1000
-        ) AS newest WHERE owner_epoch IS NOT NULL GROUP BY installation, owner_epoch
+        ) AS newest WHERE owner_epoch IS NOT NULL GROUP BY installation, owner_epoch ORDER BY owner_epoch
         """
     }
 
@@ -218,20 +201,14 @@ extension ExplanationStore {
 
     func states(of installations: [PushID], for notification: PushID) -> PostgresQuery {
         """
-        SELECT i.id, i.signed_out_reason, i.deregistered_at, i.permission,
+        SELECT i.id, i.permission,
             CASE WHEN i.throttled_until > now() THEN i.throttled_until END AS throttled_until,
             x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch,
             audience_words(i.tags, i.permission) @@ f.query AS matches_tags,
-            EXISTS (
-                SELECT FROM unnest(ARRAY['not_determined', 'provisional', 'denied', 'authorized', 'ephemeral',
-                    'unknown']) AS other (permission)
-                WHERE audience_words(i.tags, other.permission) @@ f.query) AS matches_with_another_permission,
-            f.local_time AT TIME ZONE coalesce(z.name, 'UTC') AS local_due_at,
             coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id LIMIT 1) AS i
         LEFT JOIN fan_outs f ON f.app_id = \(app.id) AND f.notification = \(notification)
-        LEFT JOIN time_zones z ON z.name = i.time_zone
         LEFT JOIN LATERAL (
             SELECT * FROM addressees WHERE app_id = \(app.id) AND notification = \(notification) AND installation = i.id ORDER BY place
                 LIMIT 1
@@ -271,26 +248,15 @@ extension ExplanationStore {
         """
     }
 
-    func history(of installations: [PushID], since moment: Int64) -> PostgresQuery {
+    func history(of installations: [PushID], since moment: Int64, for purpose: Purpose) -> PostgresQuery {
         """
         SELECT h.* FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (
             SELECT * FROM installation_history
-            WHERE app_id = \(app.id) AND installation = wanted.id AND at >= \(milliseconds: moment) ORDER BY id
-        ) AS h ORDER BY h.id LIMIT 500
-        """
-    }
-
-    /// A doubt lasts for a day after its line, and until the next sweep.
-    func doubts(of installations: [PushID], for purpose: Purpose, until moment: Int64) -> PostgresQuery {
-        """
-        SELECT h.* FROM unnest(\(installations)::uuid[]) AS wanted (id)
-        CROSS JOIN LATERAL (
-            SELECT * FROM installation_history
-            WHERE app_id = \(app.id) AND installation = wanted.id AND event = 'token_doubtful' AND purpose = \(purpose)
-                AND at > \(milliseconds: moment)::timestamptz - interval '2 days' AND at <= \(milliseconds: moment)
-            ORDER BY id DESC LIMIT 10
-        ) AS h
+            WHERE app_id = \(app.id) AND installation = wanted.id AND at >= \(milliseconds: moment)
+                AND (purpose IS NULL OR purpose = \(purpose) OR purpose LIKE 'activity:%' AND \(purpose) LIKE 'channel:%')
+            ORDER BY id LIMIT \(Self.maximumLines)
+        ) AS h ORDER BY h.id
         """
     }
 

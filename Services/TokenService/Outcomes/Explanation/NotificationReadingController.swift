@@ -128,7 +128,8 @@ extension Resource {
         .explainNotification, "explainNotification", "Why a notification reached a user, or did not",
         """
         What happened for that user, in order, from the match to Apple's answer. `unknown`: it was sent and no answer came, so it may \
-        have arrived. What was not stored is said to be `not_recorded`; what is judged by the registry as it is now says so.
+        have arrived. What was not stored, or is not known any more, is said to be `not_recorded`; what is judged by the registry as it \
+        is now says so.
         """,
         parameters: [.query("user", .user, "Whose devices.", isRequired: true)],
         answers: [Answer(200, "A conclusion, one sentence, and every step.", .json(Explanation.response))],
