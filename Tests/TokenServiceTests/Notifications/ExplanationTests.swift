@@ -196,6 +196,24 @@ struct ExplanationTests {
         }
     }
 
+    @Test("A user who is signed out before it is due gets it only after another sign-in, and the answer says so")
+    func signedOutBeforeItIsDue() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let due = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
+            let id = try await Self.send(#"{"user":"ada"}"#, shop, more: #","not_before":"\#(due)""#)
+            _ = try await shop.post("/v1/apps/shop/users/ada/logout")
+            let before = try await Self.why(id, "ada", shop)
+            #expect(before.conclusion == "waiting" && before.steps.contains("signed_out_before"), "\(before.steps)")
+            try await running.execute(
+                "UPDATE fan_outs SET not_before = clock_timestamp(), due_at = clock_timestamp(), free_from = clock_timestamp()")
+            try await eventually { try await shop.get("/v1/apps/shop/notifications/\(id)").json.text("state") == "no_targets" ? true : nil }
+            let after = try await Self.why(id, "ada", shop)
+            #expect(after.conclusion == "not_sent" && after.steps.contains("signed_out_before"), "\(after.steps)")
+        }
+    }
+
     @Test("The answer separates a token that came too late from one that is only registered again, of which no record is left")
     func laterTokens() async throws {
         try await RunningService.run(Self.still) { running in

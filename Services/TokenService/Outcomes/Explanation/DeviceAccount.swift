@@ -185,6 +185,10 @@ extension DeviceAccount {
             return lost("Until when the user was signed in here is not known any more.")
         }
         let why = last.reason.map { " (\($0))" } ?? ""
+        guard notification.state != .scheduled else {
+            let words = "The user is signed out here\(why). If the user does not sign in again before it is due, this device gets none."
+            return Finding([step(ended, .signedOutBefore, words)], .waiting)
+        }
         return Finding([step(ended, .signedOutBefore, "The user was signed out here before its deliveries were made\(why).")], nil)
     }
 
