@@ -38,9 +38,9 @@ struct AppBoundsTests {
     /// statement has compared these with the app. The schema's functions get them from a statement that has compared them.
     private static let ofLockedRows = [
         "ActivityReports.lock": "the newest states of activities that are locked",
-        "ActivityStore.save": "a notification is only looked at: whether it has deliveries without an outcome",
-        "ActivityStore.removeUnreached": "notifications that the batch has accepted",
-        "ActivityStore.copy": "the newest states of activities that are locked",
+        "UpdateTargetStore.save": "a notification is only looked at: whether it has deliveries without an outcome",
+        "UpdateTargetStore.removeUnreached": "notifications that the batch has accepted",
+        "UpdateTargetStore.copy": "the newest states of activities that are locked",
         "NotificationStore.forgetKeys": "notifications of the batch, whose ids are new",
         "RegistryStore.load": "tokens that a statement has found by app",
         "RegistryStore.rivals": "the same",
@@ -51,7 +51,7 @@ struct AppBoundsTests {
         "RegistryBatch.vacate": "the same",
         "UpdateTargetStore.lockForTurns": "what activities and channels are sending, whose rows are locked",
         "UpdateTargetStore.putBack": "a notification that fan-out has claimed",
-        "ActivityStore.release": "the newest states of activities and channels that are locked",
+        "UpdateTargetStore.release": "the newest states of activities and channels that are locked",
         "moved_since": "a token of an installation that fan-out has found by app",
         "reported_at": "the place of a delivery of such a notification",
     ]
@@ -114,7 +114,7 @@ struct AppBoundsTests {
     /// How many comparisons of a statement may go without being missed: they join two lists of one batch, whose
     /// entries all name their apps, or an outer part of the statement compares again.
     private static let notMissed = [
-        "ActivityEnd.insert 2": 2, "ActivityStore.removeUnreached 2": 1, "ExportStore.page": 1,
+        "ActivityEnd.insert 2": 2, "UpdateTargetStore.removeUnreached 2": 1, "ExportStore.page": 1,
     ]
 
     @Test("A statement of an app's type compares every row with the app; each exception is listed, and is still needed")

@@ -89,7 +89,7 @@ struct ProcessClockTests {
 
     @Test("No broadcast waits longer than a second because another process's clock was ahead", arguments: ClockStep.all)
     func broadcasts(step: Int64) {
-        var channel = ChannelQueue(key: ChannelQueue.Key(app: 1, name: "game"), channel: 7)
+        var channel = UpdateTarget(key: UpdateTarget.Key(app: 1, owner: .channel, id: "game"))
         var superseded: [PushID] = []
         let (first, second) = (PushID(high: 7, low: 1), PushID(high: 7, low: 2))
         let change = ActivityChange(subject: .channel("game"), event: .update, timestamp: ClockStep.moment / 1000)

@@ -151,6 +151,7 @@ struct RollbackTests {
                 VALUES ('game', 'AAAA', 'open'), ('going', 'BBBB', 'deleting'), ('gone', 'CCCC', 'lost')) AS c (name, apple_id, state)
             WHERE environment = 'production'
             """,
+            "INSERT INTO update_targets (app_id, id) SELECT app_id, name FROM channels",
             """
             INSERT INTO channels (app_id, environment, apple_id, state, created_at, changed_at)
             SELECT app_id, environment, lpad(n::text, 8, '0'), 'foreign', now(), now()

@@ -98,7 +98,7 @@ struct SweepTests {
     {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is EventFeed })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
-            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events, activities")
+            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events, update_targets")
             #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
             for (sweep, index, _) in Self.fill {
                 let steps = try await running.pool.transaction { session in

@@ -38,7 +38,9 @@ package struct AppBounds {
     }
 
     fileprivate func isKey(_ column: String, of table: String) -> Bool {
-        let perApp: Set = ["installations", "installation_records", "installation_sizes", "activities", "activity_records", "addressees"]
+        let perApp: Set = [
+            "installations", "installation_records", "installation_sizes", "activities", "activity_records", "addressees", "update_targets",
+        ]
         return switch column {
         case "id": !perApp.contains(table)
         case "notification", "webhook", "token_id", "channel": true

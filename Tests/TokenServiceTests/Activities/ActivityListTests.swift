@@ -23,16 +23,16 @@ struct ActivityListTests {
                     now() - interval '1 minute', CASE WHEN n = 24000 THEN now() END
                 FROM generate_series(1, 24000) AS n
                 """)
-            try await running.execute("ANALYZE activities")
+            try await running.execute("ANALYZE update_targets")
             let list = ActivityList(user: user, state: .ended)
             let (found, read) = try await running.pool.session { session in
                 let store = ActivityReading(session: session, app: app)
                 var (pages, reads): ([[String]], [Int64]) = ([], [])
                 var next: ActivityList.Place?
                 repeat {
-                    let before = try session.rowsRead(of: "activities")
+                    let before = try session.rowsRead(of: "update_targets")
                     let page = try store.page(of: list, after: next, limit: 100)
-                    reads.append(try session.rowsRead(of: "activities") - before)
+                    reads.append(try session.rowsRead(of: "update_targets") - before)
                     pages.append(page.records.map(\.activity.key.id))
                     next = page.next
                 } while next != nil

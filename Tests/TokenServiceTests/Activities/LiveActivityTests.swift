@@ -7,8 +7,8 @@ import Testing
 struct LiveActivityTests {
     private static let hour: Int64 = 3_600_000
     private var activity = {
-        var activity = LiveActivity(
-            key: LiveActivity.Key(app: 1, owner: .user("ada"), id: "ride"), attributesType: "Ride", startedAt: 0)
+        var activity = UpdateTarget(
+            key: UpdateTarget.Key(app: 1, owner: .user("ada"), id: "ride"), attributesType: "Ride", startedAt: 0)
         activity.reportedAt = 1
         return activity
     }()
@@ -20,7 +20,7 @@ struct LiveActivityTests {
     private mutating func accept(
         _ number: UInt64, at now: Int64, event: ActivityChange.Event = .update, timestamp: Int64? = nil, priority: Int = 5,
         window: Int64 = 0, maySend: Bool = true
-    ) -> LiveActivity.Admission {
+    ) -> UpdateTarget.Admission {
         let change = ActivityChange(subject: .activity("ride"), event: event, timestamp: timestamp ?? now / 1000)
         return activity.accept(
             change, as: Self.id(number), priority: priority, window: window, maySend: maySend, now: now, superseded: &superseded)
@@ -31,7 +31,7 @@ struct LiveActivityTests {
         #expect(isAsExpected, comment, sourceLocation: place)
     }
 
-    private static func isWaiting(_ admission: LiveActivity.Admission) -> Bool {
+    private static func isWaiting(_ admission: UpdateTarget.Admission) -> Bool {
         if case .turn(let turn) = admission { isWaiting(turn) } else { false }
     }
     private static func isWaiting(_ turn: UpdateQueue.Turn) -> Bool { if case .wait = turn { true } else { false } }
@@ -151,7 +151,7 @@ struct LiveActivityTests {
     }
 
     @Test("The name, the owner and the app make the key, byte by byte") func keys() {
-        let keys: [LiveActivity.Key] = [
+        let keys: [UpdateTarget.Key] = [
             .init(app: 1, owner: .installation(Self.id(1)), id: "ride"), .init(app: 1, owner: .installation(Self.id(2)), id: "ride"),
             .init(app: 1, owner: .user("ada"), id: "rid\u{e9}"), .init(app: 1, owner: .user("ada"), id: "ride"),
             .init(app: 1, owner: .user("ada"), id: "ride\u{301}"), .init(app: 1, owner: .user("ren\u{e9}"), id: "ride"),

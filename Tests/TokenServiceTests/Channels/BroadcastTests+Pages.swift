@@ -19,13 +19,13 @@ extension BroadcastTests {
             try await Self.makePage(of: first, running)
             try await Self.accept(first, job: 0, running)
             let second = try await Self.send(Self.state(2), by: shop)
-            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(first) AND is_waiting") == 1)
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending = \(first) AND is_waiting") == 1)
             try await Self.makePage(of: first, running)
             try await Self.accept(first, job: 1, running)
-            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(first)") == 1, "more devices may follow")
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending = \(first)") == 1, "more devices may follow")
             try await Self.makePage(of: first, running)
             #expect(try await shop.get("/v1/apps/shop/notifications/\(first)").json.text("state") == "completed")
-            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NULL AND is_waiting") == 1)
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending IS NULL AND is_waiting") == 1)
             #expect(
                 try await running.count("SELECT count(*) FROM fan_outs WHERE notification = \(second) AND free_from <= now()") == 1)
 
@@ -36,7 +36,7 @@ extension BroadcastTests {
             #expect(try await shop.delete("/v1/apps/shop/notifications/\(third)").status == 200)
             let fourth = try await Self.send(Self.state(4), by: shop)
             try await Self.makeFirstPage(of: fourth, running)
-            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(fourth)") == 1)
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending = \(fourth)") == 1)
         }
     }
 
@@ -88,7 +88,7 @@ extension BroadcastTests {
                 SELECT app_id, 'production', 'activity:ride', sha256('ride'), id, ordinal, now() FROM installations
                 """,
                 "UPDATE activities SET started_at = now() - interval '1 day' WHERE id = 'watch'",
-                "ANALYZE activities",
+                "ANALYZE update_targets",
             ]
             for statement in statements { try await running.execute(statement) }
             let id = try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)

@@ -68,7 +68,7 @@ struct BroadcastTests {
             #expect(read["counts"]?.number("accepted") == 1 && read["counts"]?.number("total") == 1)
             let delivery = try #require(read["deliveries"]?[0])
             #expect(delivery.text("installation") == "\(PushID.lowest)" && delivery.text("state") == "accepted")
-            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NOT NULL") == 0)
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending IS NOT NULL") == 0)
             let why = try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=ada").json
             #expect(why.text("conclusion") == "not_addressed")
         }
@@ -91,7 +91,7 @@ struct BroadcastTests {
                 """
                 SELECT (extract(epoch FROM max(j.due_at) - min(j.due_at)) * 1000)::bigint AS count FROM jobs j
                 """)
-            #expect(gap >= ChannelQueue.window, "\(gap) ms apart")
+            #expect(gap >= UpdateTarget.broadcastWindow, "\(gap) ms apart")
         }
     }
 
@@ -102,7 +102,7 @@ struct BroadcastTests {
             try await running.report(
                 .throttled, of: first, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
             _ = try await eventually { () -> Bool? in
-                try await running.count("SELECT count(*) FROM channels WHERE is_retrying") == 1 ? true : nil
+                try await running.count("SELECT count(*) FROM update_targets WHERE is_retrying") == 1 ? true : nil
             }
             let tried = try await shop.get("/v1/apps/shop/notifications/\(old)").json["deliveries"]?[0]?["last_attempt"]
             #expect(tried?.number("status") == 429)
@@ -123,10 +123,10 @@ struct BroadcastTests {
             try await running.report(
                 .throttled, of: first, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
             _ = try await eventually { () -> Bool? in
-                try await running.count("SELECT count(*) FROM channels WHERE is_retrying") == 1 ? true : nil
+                try await running.count("SELECT count(*) FROM update_targets WHERE is_retrying") == 1 ? true : nil
             }
             let update = try await Self.send(Self.state(2), by: shop)
-            #expect(try await running.count("SELECT count(*) FROM channels WHERE sending = \(end) AND is_waiting") == 1)
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending = \(end) AND is_waiting") == 1)
             try await running.report(.accepted, of: first, status: 200, attempt: 2)
             #expect(try await Self.next(signal).notification == update)
             #expect(try await running.completed(end, shop).json["counts"]?.number("accepted") == 1)
@@ -280,7 +280,7 @@ struct BroadcastTests {
                 #expect(read["counts"]?.number("accepted") == 3 && read["to"]?.text("kind") == "channel_and_activities")
                 let why = try await shop.get("/v1/apps/shop/notifications/\(id)/why?user=user1").json
                 #expect(why.text("conclusion") == "sent", "\(why)")
-                #expect(try await running.count("SELECT count(*) FROM channels WHERE sending IS NOT NULL") == 0)
+                #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending IS NOT NULL") == 0)
             }
             let unknown = try await shop.put(
                 "/v1/apps/shop/installations/\(installation(1))/activities/watch-1", #"{"token":"\#(token(101))","channel":"other"}"#)

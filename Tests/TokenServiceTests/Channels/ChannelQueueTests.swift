@@ -4,9 +4,20 @@ import Testing
 @testable import TokenServiceRegistry
 @testable import TokenServiceSending
 
+extension UpdateTarget {
+    /// Accepts a channel's broadcast, which fan-out makes.
+    mutating func accept(_ change: ActivityChange, as notification: PushID, now: Int64, superseded: inout [PushID]) -> UpdateQueue.Turn {
+        let admission = accept(change, as: notification, priority: 10, window: 0, maySend: true, now: now, superseded: &superseded)
+        return if case .turn(let turn) = admission { turn } else { .outdated }
+    }
+
+    mutating func begin(_ notification: PushID, now: Int64) { begin(notification, priority: 5, window: 0, now: now) }
+    func turn(of notification: PushID, now: Int64) -> UpdateQueue.Turn { turn(of: notification, window: 0, now: now) }
+}
+
 @Suite("The rules of a channel's broadcasts")
 struct ChannelQueueTests {
-    private var channel = ChannelQueue(key: ChannelQueue.Key(app: 1, name: "game"), channel: 7)
+    private var channel = UpdateTarget(key: UpdateTarget.Key(app: 1, owner: .channel, id: "game"))
     private var superseded: [PushID] = []
 
     private static func id(_ number: UInt64) -> PushID { PushID(high: 7, low: number) }

@@ -221,15 +221,17 @@ struct ManyInstallationsTests {
                 INSERT INTO activities (app_id, owner, id, is_started_for_user, started_at)
                 SELECT app_id, owner, 'lift', true, now() FROM installations WHERE owner <> 'guest'
                 """,
-                "ANALYZE installations, tokens, activities",
+                "ANALYZE installations, tokens, update_targets",
             ]
             for statement in statements { try await running.execute(statement) }
             let read = try await running.pool.transaction { session in
                 for (name, value) in TokenServiceConfiguration.planning { try session.simple("SET LOCAL \(name) = \(value)") }
                 let installation: PushID = try session.execute("SELECT id FROM installations WHERE owner IS NULL").only()["id"]
                 func entries() throws -> Int64 {
-                    try ["installations_by_owner", "tokens_one_active", "activities_pkey", "activities_of_users", "activities_by_start"]
-                        .reduce(0) { try $0 + session.entriesReadHere(of: $1) }
+                    try [
+                        "installations_by_owner", "tokens_one_active", "update_targets_pkey", "activities_of_users", "activities_by_start",
+                    ]
+                    .reduce(0) { try $0 + session.entriesReadHere(of: $1) }
                 }
                 let before = try entries()
                 try session.pipeline(

@@ -13,8 +13,8 @@ struct InterleavedPairs {
     /// Locks of this name keep the first one back.
     private static let gate: Int64 = 4711
     private static let tables = [
-        "activities", "cancellations", "fan_outs", "fences", "holds", "installations", "jobs", "notifications",
-        "receipts", "tokens",
+        "cancellations", "fan_outs", "fences", "holds", "installations", "jobs", "notifications", "receipts", "tokens",
+        "update_targets",
     ]
 
     /// For the world of a run, and for looking.

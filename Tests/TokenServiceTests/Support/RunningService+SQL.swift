@@ -18,7 +18,8 @@ extension RunningService {
     func insertChannel(in environment: String = "production") async throws {
         try await execute(
             """
-            WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, \(environment) FROM apps RETURNING app_id)
+            WITH scope AS (INSERT INTO channel_scopes (app_id, environment) SELECT id, \(environment) FROM apps RETURNING app_id),
+            updates AS (INSERT INTO update_targets (app_id, id) SELECT app_id, 'game' FROM scope)
             INSERT INTO channels (app_id, environment, name, apple_id, storage, state, created_at, changed_at)
             SELECT app_id, \(environment), 'game', 'AAAA', 'none', 'open', now(), now() FROM scope
             """)

@@ -514,28 +514,10 @@ CREATE TABLE channels (
     due_at timestamptz,
     created_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
-    -- Its broadcasts: as the columns of these names in activities.
-    newest uuid,
-    newest_timestamp bigint,
-    is_waiting boolean NOT NULL DEFAULT false,
-    sending uuid,
-    is_retrying boolean NOT NULL DEFAULT false,
-    free_at timestamptz,
-    -- The newest broadcast is an end; the one under way is.
-    is_end boolean NOT NULL DEFAULT false,
-    is_sending_end boolean NOT NULL DEFAULT false,
-    -- When the last end was sent: activities that had started before are over.
-    ended_at timestamptz,
-    -- Of the newest broadcast: when its state becomes stale, and when the activities that it ends leave the lock screen.
-    stale_at timestamptz,
-    dismissed_at timestamptz,
     FOREIGN KEY (app_id, environment) REFERENCES channel_scopes,
     CHECK (name IS NOT NULL OR state IN ('foreign', 'deleting')),
     CHECK (state NOT IN ('open', 'lost') OR num_nulls(apple_id, storage) = 0),
     CHECK (state IN ('creating', 'deleting') OR num_nonnulls(creation, due_at) = 0)
-) WITH (
-    -- A broadcast changes no indexed column.
-    fillfactor = 70
 );
 CREATE UNIQUE INDEX channels_by_name ON channels (app_id, name) WHERE name IS NOT NULL;
 CREATE UNIQUE INDEX channels_by_apple_id ON channels (app_id, environment, apple_id) WHERE apple_id IS NOT NULL;
@@ -547,14 +529,15 @@ CREATE INDEX channels_by_state ON channels (state, environment, app_id, changed_
 
 -- MARK: Live Activities
 
--- Whose a Live Activity is, as a part of its key: a user's, or of an installation that has no user.
+-- Whose a Live Activity is, as a part of its key: a user's, or of an installation that has no user. A channel is nobody's.
 CREATE FUNCTION activity_owner(owner text, installation uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN coalesce('user:' || owner, 'installation:' || installation);
+RETURN coalesce('user:' || owner, 'installation:' || installation, 'channel');
 
--- One Live Activity, by its owner and the id that the app and its backend call it. Ids are guessable: two owners may have an activity of the
--- same id, and neither reaches the other's. Its update tokens are the tokens of purpose `activity:` and this id at the owner's installations.
-CREATE TABLE activities (
+-- What updates go to, one after another: a channel by its name, whose row comes and goes with the channel's; or one Live Activity, by its
+-- owner and the id that the app and its backend call it. Ids are guessable: two owners may have an activity of the same id, and neither
+-- reaches the other's. Its update tokens are the tokens of purpose `activity:` and this id at the owner's installations.
+CREATE TABLE update_targets (
     app_id bigint NOT NULL REFERENCES apps,
     owner text CHECK (octet_length(owner) BETWEEN 1 AND 256),
     installation uuid,
@@ -568,14 +551,15 @@ CREATE TABLE activities (
     ordinal bigint GENERATED ALWAYS AS IDENTITY,
     -- A start to the user made it: the user's devices that have not reported a token of it may show it.
     is_started_for_user boolean NOT NULL DEFAULT false,
-    started_at timestamptz NOT NULL,
+    -- NULL: it is a channel.
+    started_at timestamptz,
     -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
     reported_at timestamptz,
     -- The person lets the app update its activities frequently, so updates need no window.
     has_frequent_updates boolean NOT NULL DEFAULT false,
-    -- A sender ended it, or its user left.
+    -- A sender ended it, or its user left. Of a channel: when the last end was sent; activities that had started before are over.
     ended_at timestamptz,
-    -- Of the newest state: when it becomes stale, and when it leaves the lock screen.
+    -- Of the newest state: when it becomes stale, and when it, or what the channel ends, leaves the lock screen.
     stale_at timestamptz,
     dismissed_at timestamptz,
     -- The newest state that was accepted, and its `timestamp` in UNIX seconds. An older one is never sent after it.
@@ -588,18 +572,24 @@ CREATE TABLE activities (
     is_retrying boolean NOT NULL DEFAULT false,
     -- The window of the last update ends then.
     free_at timestamptz,
+    -- The newest state is an end; the one under way is.
+    is_end boolean NOT NULL DEFAULT false,
+    is_sending_end boolean NOT NULL DEFAULT false,
     PRIMARY KEY (app_id, owned_by, id),
-    CHECK (num_nonnulls(owner, installation) = 1)
+    CHECK (num_nonnulls(owner, installation) = num_nonnulls(started_at))
 ) WITH (
     -- An update changes no indexed column.
     fillfactor = 70
 );
-CREATE INDEX activities_by_start ON activities (started_at);
+CREATE INDEX activities_by_start ON update_targets (started_at);
 -- Who follows a channel now, up to a number: not past those that started long ago.
-CREATE INDEX activities_following ON activities (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
-CREATE INDEX activities_by_channel ON activities (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
+CREATE INDEX activities_following ON update_targets (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
+CREATE INDEX activities_by_channel ON update_targets (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
 -- A user's activities are kept for a week; a sign-out asks for those of eight hours.
-CREATE INDEX activities_of_users ON activities (app_id, owned_by, started_at) WHERE is_started_for_user AND ended_at IS NULL;
+CREATE INDEX activities_of_users ON update_targets (app_id, owned_by, started_at) WHERE is_started_for_user AND ended_at IS NULL;
+
+-- The Live Activities among them, to read and to write.
+CREATE VIEW activities AS SELECT * FROM update_targets WHERE started_at IS NOT NULL;
 
 -- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
 -- live data with Live Activities").
@@ -608,19 +598,20 @@ SELECT a.*, c.name AS channel_name, e.ends_at, e.leaves_at,
     CASE WHEN coalesce(e.leaves_at, e.ends_at + interval '4 hours') <= now() THEN 'dismissed'
         WHEN e.ends_at <= now() THEN 'ended'
         WHEN a.reported_at IS NULL AND c.id IS NULL THEN 'starting'
-        WHEN greatest(a.stale_at, c.stale_at) <= now() THEN 'stale'
+        WHEN greatest(a.stale_at, q.stale_at) <= now() THEN 'stale'
         ELSE 'active' END AS state
 FROM activities a LEFT JOIN channels c ON c.id = a.channel
+LEFT JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = c.name
 -- A broadcast has ended it, if it had started before.
-CROSS JOIN LATERAL (SELECT c.ended_at >= a.started_at IS TRUE AS by_channel) AS o
+CROSS JOIN LATERAL (SELECT q.ended_at >= a.started_at IS TRUE AS by_channel) AS o
 CROSS JOIN LATERAL (
-    SELECT least(a.ended_at, CASE WHEN o.by_channel THEN c.ended_at END, a.started_at + interval '8 hours') AS ends_at,
-        coalesce(a.dismissed_at, CASE WHEN o.by_channel THEN c.dismissed_at END) AS leaves_at
+    SELECT least(a.ended_at, CASE WHEN o.by_channel THEN q.ended_at END, a.started_at + interval '8 hours') AS ends_at,
+        coalesce(a.dismissed_at, CASE WHEN o.by_channel THEN q.dismissed_at END) AS leaves_at
 ) AS e;
 
 -- Whether a broadcast goes to an activity of its channel that started then: an end to those that it ends, an update to those that the last
 -- end has not ended. Fan-out reads a page before the one before it is committed, so an end may not be the channel's `sending` yet.
-CREATE FUNCTION reaches(c channels, broadcast uuid, started_at timestamptz) RETURNS boolean
+CREATE FUNCTION reaches(c update_targets, broadcast uuid, started_at timestamptz) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN c.sending = broadcast AND c.is_sending_end THEN started_at <= c.ended_at
     WHEN c.newest = broadcast AND c.is_end THEN true

@@ -104,7 +104,7 @@ package struct OutcomeApplication: Sendable {
         }
     }
 
-    /// Locks are taken in one order everywhere: the apps' brakes, the apps' ``ErasureBarrier``, then rows: Live Activities, channels, jobs,
+    /// Locks are taken in one order everywhere: the apps' brakes, the apps' ``ErasureBarrier``, then rows: Live Activities and channels, jobs,
     /// receipts, notifications, installations, tokens; each in ascending order of its key.
     private static func write(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
@@ -226,7 +226,7 @@ struct UpdateTurns {
             released.append(next)
         }
         let rows = changed.sorted().compactMap { targets[$0] }
-        let queries = CancellationOutbox.supersede(superseded) + ActivityStore.release(released) + UpdateTargetStore.save(rows)
+        let queries = CancellationOutbox.supersede(superseded) + UpdateTargetStore.release(released) + UpdateTargetStore.save(rows)
         if !queries.isEmpty { _ = try session.pipeline(queries) }
         return (released.count, superseded.count)
     }

@@ -1,8 +1,8 @@
 package import Postgres
 package import PushModel
 import TokenServiceKit
-import TokenServiceRegistry
-package import TokenServiceSending
+package import TokenServiceRegistry
+import TokenServiceSending
 
 /// The SQL that outcomes need, within one transaction.
 /// It works for every app: an outcome names its deliveries itself, and no request does.

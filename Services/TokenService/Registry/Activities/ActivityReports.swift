@@ -11,7 +11,7 @@ struct ActivityReports {
         /// A registration lists the token. It makes no activity, because it does not say of which type.
         let isListed: Bool
         let installation: InstallationKey
-        let key: LiveActivity.Key
+        let key: UpdateTarget.Key
 
         /// - Parameters:
         ///   - user: Who is signed in on the installation after the request.
@@ -22,31 +22,31 @@ struct ActivityReports {
                 if isListed, !batch.hasAddedToken(of: .activity(id: report.id), to: request.installation) { return nil }
                 return Taken(
                     report: report, isListed: isListed, installation: request.installation,
-                    key: LiveActivity.Key(
+                    key: UpdateTarget.Key(
                         app: request.app.id, owner: .init(user: user, installation: report.installation), id: report.id))
             }
         }
 
-        fileprivate func newActivity(at now: Int64) -> LiveActivity? {
-            isListed ? nil : LiveActivity(key: key, attributesType: report.attributesType, startedAt: now)
+        fileprivate func newActivity(at now: Int64) -> UpdateTarget? {
+            isListed ? nil : UpdateTarget(key: key, attributesType: report.attributesType, startedAt: now)
         }
     }
 
-    private var activities: [LiveActivity.Key: LiveActivity]
+    private var activities: [UpdateTarget.Key: UpdateTarget]
     /// The activities' newest notifications that may be copied: neither they nor the notifications that they are copies of were cancelled,
     /// and they have not expired.
     private var sendable: Set<PushID> = []
     /// Activities of these names were started for former users of the installations that report them.
-    private var ofFormerUsers: [LiveActivity.Key: String] = [:]
+    private var ofFormerUsers: [UpdateTarget.Key: String] = [:]
     private let session: PostgresSession
 
     /// Locks the activities that exist, before any installation. A listed token that another transaction retires meanwhile is new again:
     /// its activity is locked with ``lock(_:)``.
     init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
-        activities = try ActivityStore(session: session).lockReported(
+        activities = try UpdateTargetStore(session: session).lockReported(
             requests.flatMap { request in
                 request.change.activityReports.map { report in
-                    ActivityStore.Reported(
+                    UpdateTargetStore.Reported(
                         installation: request.installation, purpose: .activity(id: report.id), id: report.id,
                         listed: request.change.isActivityReport ? nil : report.token?.token)
                 }
@@ -61,7 +61,7 @@ struct ActivityReports {
         guard case .report(let report) = request.change, let named = report.token,
             let row = batch.installations[request.installation],
             let activity = activities[
-                LiveActivity.Key(
+                UpdateTarget.Key(
                     app: request.app.id, owner: .init(user: row.owner, installation: report.installation), id: report.id)],
             activity.isOver(at: batch.now)
         else { return }
@@ -74,7 +74,7 @@ struct ActivityReports {
     mutating func lock(_ reports: [Taken]) throws {
         guard !reports.isEmpty else { return }
         let missing = Set(reports.map(\.key)).filter { activities[$0] == nil }.sorted()
-        activities.merge(try ActivityStore(session: session).reserve(missing)) { first, _ in first }
+        activities.merge(try UpdateTargetStore(session: session).reserve(missing)) { first, _ in first }
         let newest = activities.values.compactMap(\.queue.newest)
         if !newest.isEmpty {
             let found: [PushID] = try session.execute(
@@ -120,7 +120,7 @@ struct ActivityReports {
     /// again if the token came after it. An activity that is over, or a former user's, ends on the device, once for each token: its earlier
     /// tokens got the end already. A token that a registration lists for another activity, too, gets none: it would end that one.
     mutating func writes(_ reports: [Taken], batch: RegistryBatch) -> [PostgresQuery] {
-        var changed: Set<LiveActivity.Key> = []
+        var changed: Set<UpdateTarget.Key> = []
         var (released, places, later): ([PushID], [ActivityEnd.Place], [PostgresQuery]) = ([], [], [])
         var copies: [(original: PushID, copy: PushID)] = []
         for taken in reports {
@@ -152,12 +152,13 @@ struct ActivityReports {
             changed.insert(key)
         }
         let rows = changed.sorted().compactMap { activities[$0] }
-        return ActivityStore.copy(copies) + ActivityStore.save(rows) + ActivityStore.release(released) + ActivityEnd.insert(places)
+        return UpdateTargetStore.copy(copies) + UpdateTargetStore.save(rows) + UpdateTargetStore.release(released)
+            + ActivityEnd.insert(places)
             + later
     }
 
     /// The row lock keeps a request from deleting the channel meanwhile.
-    private static func follow(_ key: LiveActivity.Key, _ channel: String) -> PostgresQuery {
+    private static func follow(_ key: UpdateTarget.Key, _ channel: String) -> PostgresQuery {
         """
         WITH followed AS (
             SELECT id FROM channels WHERE app_id = \(key.app) AND name = \(channel) AND state = 'open' FOR KEY SHARE
@@ -171,7 +172,7 @@ struct ActivityReports {
     /// The last device has reported that it is over. It may still show the last state.
     /// - Parameter told: The installation that has just said so. It may have got the start and not reported a token. If it has reported an
     ///   earlier activity of the id, it may mean that one.
-    private static func endWithoutDevice(_ key: LiveActivity.Key, told: PushID) -> PostgresQuery {
+    private static func endWithoutDevice(_ key: UpdateTarget.Key, told: PushID) -> PostgresQuery {
         """
         UPDATE activities a SET ended_at = coalesce(a.ended_at, now())
         WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)

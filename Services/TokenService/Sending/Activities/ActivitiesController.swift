@@ -81,13 +81,13 @@ extension APICall {
     fileprivate func activity() throws -> String { try name("activity") }
 
     /// The query names the owner, because another one may have an activity of the same name.
-    fileprivate func activityOwner() throws -> LiveActivity.Owner {
+    fileprivate func activityOwner() throws -> UpdateTarget.Owner {
         let user = try words("user", maximumBytes: StatedUser.maximumBytes)
         let installation = try query("installation").map { text in
             guard let id = PushID(text) else { throw APIError.invalid("installation", .invalidID, "must be a UUID") }
             return id
         }
-        guard user == nil || installation == nil, let owner = LiveActivity.Owner(user: user, orInstallation: installation) else {
+        guard user == nil || installation == nil, let owner = UpdateTarget.Owner(user: user, orInstallation: installation) else {
             throw APIError.invalid("user", .outOfRange, "must say whose Live Activity it is, or else installation, if it has no user")
         }
         return owner

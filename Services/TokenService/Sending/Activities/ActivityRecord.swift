@@ -17,7 +17,8 @@ package struct ActivityRecord: Sendable {
         case dismissed
     }
 
-    package var activity: LiveActivity
+    package var activity: UpdateTarget
+    package var startedAt: Int64
     package var state: State
     /// When the system ends it, if nothing ends it before.
     package var endsAt: Int64
@@ -76,7 +77,7 @@ package struct ActivityReading {
         self.app = app
     }
 
-    func record(of owner: LiveActivity.Owner, _ id: String) throws -> ActivityRecord? {
+    func record(of owner: UpdateTarget.Owner, _ id: String) throws -> ActivityRecord? {
         try session.execute(
             """
             SELECT * FROM activity_records
@@ -90,7 +91,7 @@ package struct ActivityReading {
     /// `.repeatableRead`.
     /// - Parameter place: Where the page begins; nil: from the beginning.
     package func page(of list: ActivityList, after place: ActivityList.Place?, limit: Int) throws -> ActivityList.Page {
-        let place = place ?? ActivityList.Place(owner: "", id: "")
+        let place = place ?? ActivityList.Place(owner: "installation", id: "")
         let found = try session.execute(scan(list, after: place, limit: limit + 1)).map { row in try ActivityRecord(row) }
         let shown = Array(found.prefix(limit))
         if found.count > limit { return ActivityList.Page(records: shown, next: shown.last?.place) }
@@ -160,8 +161,8 @@ extension ActivityRecord {
     fileprivate init(_ row: PostgresRow) throws {
         guard let state = State(rawValue: try row["state"]) else { throw CorruptRow(table: "activities") }
         self.init(
-            activity: try LiveActivity(row), state: state, endsAt: try row.milliseconds("ends_at"),
-            leavesAt: try row.milliseconds("leaves_at"), channel: try row["channel_name"],
+            activity: try UpdateTarget(row), startedAt: try row.milliseconds("started_at"), state: state,
+            endsAt: try row.milliseconds("ends_at"), leavesAt: try row.milliseconds("leaves_at"), channel: try row["channel_name"],
             place: ActivityList.Place(owner: try row["owned_by"], id: try row["id"]))
     }
 
@@ -181,7 +182,7 @@ extension ActivityRecord {
             """
         ) { $0.state },
         .required("started_at", .time, "When its start was accepted or due, or when a device first reported its update token.") {
-            $0.activity.startedAt
+            $0.startedAt
         },
         .nullable("reported_at", .time, "When a device first reported its update token.") { $0.activity.reportedAt },
         .required("ends_at", .time, "When it ended, or when the system ends it.") { $0.endsAt },

@@ -15,12 +15,12 @@ struct UpdateAdmission {
     /// Who is signed in on the installations to which an activity is started.
     private let users: [InstallationKey: String]
     /// The notifications that start an activity.
-    private var starts: [LiveActivity.Key: (notification: PushID, channelID: String?)] = [:]
+    private var starts: [UpdateTarget.Key: (notification: PushID, channelID: String?)] = [:]
     /// Notifications that a newer state replaces before they are sent.
     private(set) var superseded: [PushID] = []
 
     init(_ items: [NotificationStore.Item], in session: PostgresSession) throws {
-        users = try ActivityStore(session: session).users(of: items.compactMap(\.startedOn))
+        users = try UpdateTargetStore(session: session).users(of: items.compactMap(\.startedOn))
         let keys = items.compactMap { key(of: $0) }
         if !keys.isEmpty {
             let store = UpdateTargetStore(session: session)
@@ -38,21 +38,14 @@ struct UpdateAdmission {
         let item = restamped ?? item
         let notification = item.notification
         guard let change = notification.request.activity else { return items.append(item) }
-        switch (targets[key], key) {
-        case (_, .activity(let key)) where change.event == .start: start(item, key, change)
-        case (nil, .activity): items.append(item.toNoDevice())
-        case (nil, .channel): items.append(item)
-        case (.activity(var activity), _):
-            let admission = activity.accept(
-                change, as: notification.id, priority: notification.request.priority, window: item.app.activityWindow,
-                // Acceptance publishes the payload that it was given.
-                maySend: notification.request.isOnePayload && restamped == nil, now: notification.acceptedAt, superseded: &superseded)
-            guard case .turn(let turn) = admission else { return items.append(item.toNoDevice()) }
-            admit(item, turn, of: .activity(activity))
-        case (.channel(var channel), _):
-            let turn = channel.accept(change, as: notification.id, now: notification.acceptedAt, superseded: &superseded)
-            admit(item, turn, of: .channel(channel))
-        }
+        if change.event == .start { return start(item, key, change) }
+        guard var target = targets[key] else { return items.append(key.isChannel ? item : item.toNoDevice()) }
+        let admission = target.accept(
+            change, as: notification.id, priority: notification.request.priority, window: item.app.activityWindow,
+            // Acceptance publishes the payload that it was given.
+            maySend: notification.request.isOnePayload && restamped == nil, now: notification.acceptedAt, superseded: &superseded)
+        guard case .turn(let turn) = admission else { return items.append(item.toNoDevice()) }
+        admit(item, turn, of: target)
     }
 
     private mutating func admit(_ item: NotificationStore.Item, _ turn: UpdateQueue.Turn, of target: UpdateTarget) {
@@ -70,23 +63,23 @@ struct UpdateAdmission {
         }
     }
 
-    private mutating func start(_ item: NotificationStore.Item, _ key: LiveActivity.Key, _ change: ActivityChange) {
+    private mutating func start(_ item: NotificationStore.Item, _ key: UpdateTarget.Key, _ change: ActivityChange) {
         let notification = item.notification
-        if case .activity(let earlier) = targets[.activity(key)] {
+        if let earlier = targets[key] {
             guard earlier.isOver(at: notification.acceptedAt) else {
                 refused.insert(notification.id)
                 return
             }
             if earlier.queue.isWaiting, let newest = earlier.queue.newest { superseded.append(newest) }
         }
-        var activity = LiveActivity(
+        var activity = UpdateTarget(
             key: key, attributesType: change.attributesType,
             startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
         activity.isStartedForUser = notification.request.target.user != nil
         activity.queue.newestTimestamp = change.timestamp
         activity.staleAt = change.staleDate.map { $0 * 1000 }
         starts[key] = (notification.id, change.channelID)
-        store(.activity(activity))
+        store(activity)
         items.append(item)
     }
 
@@ -96,18 +89,18 @@ struct UpdateAdmission {
         switch change.subject {
         case .activity(let id):
             guard let owner = owner(of: item, change.event) else { return nil }
-            return .activity(LiveActivity.Key(app: item.app.id, owner: owner, id: id))
-        case .channel(let name): return .channel(ChannelQueue.Key(app: item.app.id, name: name))
+            return UpdateTarget.Key(app: item.app.id, owner: owner, id: id)
+        case .channel(let name): return UpdateTarget.Key(app: item.app.id, owner: .channel, id: name)
         case .type: return nil
         }
     }
 
     /// A start on an installation makes an activity of the user who is signed in there. An update names the owner itself.
-    private func owner(of item: NotificationStore.Item, _ event: ActivityChange.Event) -> LiveActivity.Owner? {
+    private func owner(of item: NotificationStore.Item, _ event: ActivityChange.Event) -> UpdateTarget.Owner? {
         switch item.notification.request.target {
         case .user(let name): .user(name)
         case .installation(let id) where event == .start:
-            LiveActivity.Owner(user: users[InstallationKey(app: item.app.id, id: id)], installation: id)
+            UpdateTarget.Owner(user: users[InstallationKey(app: item.app.id, id: id)], installation: id)
         case .installation(let id): .installation(id)
         case .users, .installations, .tokens, .tags, .all, .channel: nil
         }
@@ -121,8 +114,7 @@ struct UpdateAdmission {
     /// The statements to run in the same transaction, once the notifications are written.
     var writes: [PostgresQuery] {
         let rows = changed.sorted().compactMap { targets[$0] }
-        return CancellationOutbox.supersede(superseded) + UpdateTargetStore.save(rows)
-            + ActivityStore.removeUnreached(starts)
+        return CancellationOutbox.supersede(superseded) + UpdateTargetStore.save(rows) + UpdateTargetStore.removeUnreached(starts)
             + NotificationStore.forgetKeys(of: refused)
     }
 }

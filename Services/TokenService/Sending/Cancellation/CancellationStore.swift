@@ -83,13 +83,12 @@ package struct CancellationStore {
                 WHERE app_id = \(app.id) AND id = \(id) AND state = 'cancelled' AND completed_at IS NOT NULL LIMIT 1
             ), waiting AS (
                 SELECT a.newest FROM stopped s
-                JOIN activities a ON a.app_id = s.app_id AND a.owned_by = s.owned_by AND a.id = substr(s.purpose, 10)
-                WHERE s.purpose LIKE 'activity:%' AND a.sending = s.id AND a.is_waiting
-                UNION ALL
-                SELECT c.newest FROM stopped s JOIN channels c ON c.app_id = s.app_id AND c.name = substr(s.purpose, 9)
-                WHERE s.purpose LIKE 'channel:%' AND c.sending = s.id AND c.is_waiting
+                JOIN update_targets a ON a.app_id = s.app_id AND a.owned_by = s.owned_by
+                    AND a.id = substr(s.purpose, strpos(s.purpose, ':') + 1)
+                WHERE a.sending = s.id AND a.is_waiting
             )
-            UPDATE fan_outs f SET free_from = now(), due_at = now() FROM waiting w WHERE f.notification = w.newest AND f.free_from > now()
+            UPDATE fan_outs SET free_from = now(), due_at = now()
+            WHERE notification = (SELECT newest FROM waiting) AND free_from > now()
             """,
             """
             SELECT n.state, n.pending, c.at AS cancelled_at, c.published_at IS NOT NULL AS is_published,

@@ -43,15 +43,15 @@ package struct BroadcastMember: Sendable {
         return Dictionary(uniqueKeysWithValues: try load(ids: ids, key: nil, in: session).map { ($0.memberID, $0) })
     }
 
-    static func load(_ key: ChannelQueue.Key, in session: PostgresSession) throws -> BroadcastMember? {
+    static func load(_ key: UpdateTarget.Key, in session: PostgresSession) throws -> BroadcastMember? {
         try load(ids: [], key: key, in: session).first
     }
 
-    private static func load(ids: [Int64], key: ChannelQueue.Key?, in session: PostgresSession) throws -> [BroadcastMember] {
+    private static func load(ids: [Int64], key: UpdateTarget.Key?, in session: PostgresSession) throws -> [BroadcastMember] {
         try session.execute(
             """
             SELECT c.id, c.apple_id, c.environment, c.storage, c.state, a.bundle_id FROM channels c JOIN apps a ON a.id = c.app_id
-            WHERE (c.id = ANY (\(ids)) OR c.app_id = \(key?.app) AND c.name = \(key?.name)) AND num_nulls(c.apple_id, c.storage) = 0
+            WHERE (c.id = ANY (\(ids)) OR c.app_id = \(key?.app) AND c.name = \(key?.id)) AND num_nulls(c.apple_id, c.storage) = 0
             """
         ).map { row in
             BroadcastMember(

@@ -46,9 +46,10 @@ extension ChannelStore {
         try session.execute(
             """
             SELECT count(*) AS count FROM channels c
+            LEFT JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = \(channel.name)
             CROSS JOIN LATERAL (
                 SELECT FROM activities a
-                WHERE a.channel = c.id AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', c.ended_at)
+                WHERE a.channel = c.id AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', q.ended_at)
                 ORDER BY a.started_at LIMIT \(limit)
             ) AS followers
             WHERE c.app_id = \(app) AND c.id = \(channel.id)
@@ -60,9 +61,10 @@ extension ChannelStore {
     func isBroadcasting(_ channel: BroadcastChannel) throws -> Bool {
         try session.execute(
             """
-            SELECT is_waiting OR EXISTS (
-                SELECT FROM notifications n WHERE n.id = c.sending AND n.completed_at IS NULL AND n.expires_at > now()) AS is_busy
-            FROM channels c WHERE c.app_id = \(app) AND c.id = \(channel.id)
+            SELECT EXISTS (
+                SELECT FROM update_targets c WHERE c.app_id = \(app) AND c.owned_by = 'channel' AND c.id = \(channel.name)
+                    AND (c.is_waiting OR EXISTS (
+                        SELECT FROM notifications n WHERE n.id = c.sending AND n.completed_at IS NULL AND n.expires_at > now()))) AS is_busy
             """
         ).only()["is_busy"]
     }

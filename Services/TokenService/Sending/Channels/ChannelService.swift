@@ -159,10 +159,12 @@ extension ChannelStore {
         try save(plan)
     }
 
-    /// Waits for activities that begin to follow it, and keeps others from it.
+    /// Waits for broadcasts that are accepted, and for activities that begin to follow it, and keeps others from it.
     fileprivate func lock(_ name: String) throws -> BroadcastChannel? {
         try session.execute(
-            "SELECT * FROM channels WHERE app_id = \(app) AND environment = \(environment) AND name = \(name) FOR UPDATE"
+            "SELECT * FROM channels WHERE app_id = \(app) AND environment = \(environment) AND name = \(name) FOR UPDATE",
+            under: RowLock(
+                "SELECT FROM update_targets WHERE app_id = \(app) AND owned_by = 'channel' AND id = \(name) FOR NO KEY UPDATE")
         ).first.map { try BroadcastChannel($0) }
     }
 }

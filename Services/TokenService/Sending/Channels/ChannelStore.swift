@@ -120,7 +120,14 @@ package struct ChannelStore {
             RETURNING id
             """
         ).only()["id"]
+        try insertUpdateTarget(channel.name)
         return channel
+    }
+
+    /// Makes the row of a channel's updates, once it has a name. It has the name for ever.
+    private func insertUpdateTarget(_ name: String?) throws {
+        guard let name else { return }
+        try session.execute("INSERT INTO update_targets (app_id, id) VALUES (\(app), \(name))")
     }
 
     /// Channels that Apple's list shows and no row has.
@@ -139,10 +146,13 @@ package struct ChannelStore {
     func apply(_ event: BroadcastChannel.Event, to channel: BroadcastChannel, now: Int64) throws -> BroadcastChannel? {
         var changed = channel
         guard changed.apply(event, now: now) else {
+            // In the order of locks.
+            try session.execute("DELETE FROM update_targets WHERE app_id = \(app) AND owned_by = 'channel' AND id = \(channel.name)")
             try session.execute("DELETE FROM channels WHERE app_id = \(app) AND id = \(channel.id)")
             return nil
         }
         guard changed != channel else { return channel }
+        if channel.name == nil { try insertUpdateTarget(changed.name) }
         try session.execute(
             """
             UPDATE channels SET name = \(changed.name), apple_id = \(changed.appleID), storage = \(changed.storage),

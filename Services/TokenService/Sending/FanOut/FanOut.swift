@@ -133,7 +133,7 @@ package struct FanOut: Sendable {
             case page(PendingFanOut.Page)
             /// The page of a Live Activity is read when it is committed. A device that reports its token meanwhile waits for the activity's
             /// lock, and is in this page or a later one, or gets a copy of the update (``ActivityReports``).
-            case underLock(LiveActivity.Key)
+            case underLock(UpdateTarget.Key)
         }
         let found: Found
         let at: Int64
@@ -144,7 +144,7 @@ package struct FanOut: Sendable {
         _ fanOut: PendingFanOut, after previous: PendingFanOut.Page? = nil, areTagsCommon: Bool = false, _ names: DeliveryNames
     ) async throws -> Reading {
         let (size, now) = (installationsOfPage, UnixTime.milliseconds())
-        if case .activity(let key) = fanOut.updates { return Reading(found: .underLock(key), at: now) }
+        if let key = fanOut.updates, !key.isChannel { return Reading(found: .underLock(key), at: now) }
         do {
             let reading: Reading = try await pool.transaction(isolation: .repeatableRead) { session in
                 let store = FanOutStore(session: session)
@@ -201,7 +201,7 @@ package struct FanOut: Sendable {
             case .columns(let columns): page = try fanOut.page(of: columns, names: names, now: reading.at)
             case .page(let read): page = read
             case .underLock(let key):
-                _ = try ActivityStore(session: session).lock([key])
+                _ = try UpdateTargetStore(session: session).lock([key])
                 page = try store.rows(of: fanOut, after: nil, installations: size, names: names, now: reading.at)
             }
             try store.commit(page, of: fanOut, leaseSeconds: seconds, now: reading.at)

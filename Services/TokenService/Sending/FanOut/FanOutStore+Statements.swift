@@ -1,5 +1,6 @@
 import Postgres
 import PushModel
+import TokenServiceRegistry
 
 /// The devices that a notification means. A target that names installations or tokens means them as they were when it was accepted: with
 /// the same owner, and tokens at the same installation.
@@ -219,7 +220,8 @@ extension FanOutStore {
                 ) AS a
                 -- OFFSET: the order of the activities is kept, and the page ends with its last one.
                 CROSS JOIN LATERAL (
-                    SELECT FROM channels c WHERE c.id = a.channel AND reaches(c, \(fanOut.template.notification), a.started_at) OFFSET 0
+                    SELECT FROM update_targets c WHERE c.app_id = \(fanOut.app) AND c.owned_by = 'channel'
+                        AND c.id = \(fanOut.updates?.id) AND reaches(c, \(fanOut.template.notification), a.started_at) OFFSET 0
                 ) AS c
                 CROSS JOIN LATERAL (
                     SELECT count(*) AS size FROM (
@@ -243,7 +245,8 @@ extension FanOutStore {
         of fanOut: PendingFanOut, _ channel: BroadcastMember, through last: Int64, installations: [PushID]? = nil
     ) -> PostgresQuery {
         """
-        SELECT \(token(fanOut)), i.owner_epoch, i.locale, NULL::timestamptz AS due FROM channels c JOIN activities x ON x.channel = c.id
+        SELECT \(token(fanOut)), i.owner_epoch, i.locale, NULL::timestamptz AS due FROM activities x
+        JOIN update_targets c ON c.app_id = \(fanOut.app) AND c.owned_by = 'channel' AND c.id = \(fanOut.updates?.id)
         CROSS JOIN LATERAL (
             \(ofUser(installations))
             UNION ALL SELECT * FROM installations WHERE app_id = x.app_id AND id = x.installation AND owner IS NULL
@@ -253,7 +256,7 @@ extension FanOutStore {
                 AND t.environment = \(channel.environment) AND t.state = 'active'
             ORDER BY t.environment
         ) AS t
-        WHERE c.id = \(channel.id) AND x.ended_at IS NULL AND x.ordinal > \(fanOut.checkpoint.position) AND x.ordinal <= \(last)
+        WHERE x.channel = \(channel.id) AND x.ended_at IS NULL AND x.ordinal > \(fanOut.checkpoint.position) AND x.ordinal <= \(last)
             -- IS TRUE: by the channel alone, not also by the start of all apps' activities.
             AND (x.started_at > now() - interval '8 hours') IS TRUE AND reaches(c, \(fanOut.template.notification), x.started_at)
         ORDER BY x.ordinal

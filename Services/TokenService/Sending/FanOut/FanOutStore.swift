@@ -43,7 +43,7 @@ package struct FanOutStore {
                 position: try row["checkpoint"], installation: try row["checkpoint_installation"], jobs: Int(jobs)),
             activityWindow: Int64(window) * 1000)
         fanOut.updates = try UpdateTarget.Key(row)
-        if case .channel(let key) = fanOut.updates {
+        if let key = fanOut.updates, key.isChannel {
             fanOut.channel = try BroadcastMember.load(key, in: session)
             fanOut.includesActivities = try row["includes_activities"]
         }
@@ -121,7 +121,7 @@ package struct FanOutStore {
 
     /// - Returns: nil if no installation is left.
     private func part(of fanOut: PendingFanOut, installations: Int, areTagsCommon: Bool) throws -> Part? {
-        if case .channel = fanOut.updates { return try partOfChannel(fanOut, installations: installations) }
+        if fanOut.updates?.isChannel == true { return try partOfChannel(fanOut, installations: installations) }
         var end = fanOut.checkpoint
         if let entries = fanOut.entries { return try partOfList(fanOut, entries: entries, installations: installations) }
         if let tags = fanOut.rareTags, !areTagsCommon {
@@ -273,7 +273,7 @@ package struct FanOutStore {
             if page.isLast, try progress["pending"] == 0 {
                 // One that has expired is not ``UpdateQueue/sending`` any more, and another one may wait for it.
                 let next = target.queue.ended(fanOut.template.notification) ?? target.queue.free
-                if let next, next != fanOut.template.notification { queries += ActivityStore.release([next]) }
+                if let next, next != fanOut.template.notification { queries += UpdateTargetStore.release([next]) }
             }
             queries += UpdateTargetStore.save([target])
         }

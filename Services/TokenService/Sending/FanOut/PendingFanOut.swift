@@ -1,4 +1,5 @@
 package import PushModel
+package import TokenServiceRegistry
 
 /// A notification whose deliveries are still to be made, and the progress of its fan-out.
 package struct PendingFanOut: Sendable {

@@ -42,7 +42,7 @@ package struct AudienceCount {
     /// - Returns: a row for each reason and permission.
     private func query(for request: NotificationRequest) throws -> PostgresQuery {
         if case .activity(let id) = request.activity?.subject, request.activity?.event != .start,
-            let owner = LiveActivity.Owner(user: request.target.user, orInstallation: request.target.installation),
+            let owner = UpdateTarget.Owner(user: request.target.user, orInstallation: request.target.installation),
             try ActivityReading(session: session, app: app).record(of: owner, id) == nil
         {
             return users([], for: request)

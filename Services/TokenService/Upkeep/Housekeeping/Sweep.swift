@@ -73,15 +73,15 @@ package struct Sweep: Sendable {
         SELECT (SELECT count(*) FROM found) AS count, count(*) AS looked, max(id) AS last FROM old
         """
     }
-    /// Off the lock screen for long; kept a week for who asks what became of them.
+    /// Off the lock screen for long; kept a week for who asks what became of them. A channel's row has no start.
     package static let activities = Sweep(kind: .activities) { limit, from in
         """
         WITH found AS (
-            SELECT ctid AS place, started_at FROM activities
+            SELECT ctid AS place, started_at FROM update_targets
             WHERE started_at >= \(milliseconds: from) AND started_at < now() - interval '7 days'
             ORDER BY started_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
         ), removed AS (
-            DELETE FROM activities WHERE ctid = ANY (ARRAY(SELECT place FROM found))
+            DELETE FROM update_targets WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
         SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(started_at)) * 1000)::bigint AS last FROM found
         """

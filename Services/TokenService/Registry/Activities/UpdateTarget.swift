@@ -2,34 +2,45 @@ package import PushModel
 package import TokenServiceApps
 package import TokenServiceKit
 
-/// One Live Activity as the platform follows it. Times are UNIX milliseconds.
+/// What updates go to, one after another: a Live Activity, or a broadcast channel with all activities that follow it. Times are UNIX
+/// milliseconds.
 ///
-/// Beside the rules of its queue (``UpdateQueue``), its updates wait until a device has reported the update token
+/// Beside the rules of its queue (``UpdateQueue``), the updates of an activity wait until a device has reported the update token
 /// (`docs/guides/live-activities.md`).
-package struct LiveActivity: Equatable, Sendable {
+package struct UpdateTarget: Equatable, Sendable {
     /// The system ends an activity eight hours after its start (Apple, "Displaying live data with Live Activities").
     package static let longestLife: Int64 = 8 * 3_600_000
+    /// Broadcasts of a channel are as far apart. Apple publishes no limit; beyond about one a second it answers `TooManyRequests`
+    /// (docs/apns.md, Broadcasts).
+    package static let broadcastWindow: Int64 = 1000
 
     package let key: Key
     package var attributesType: String?
-    /// When its start was accepted or due; from the first report on, when that came.
-    package var startedAt: Int64
+    /// When its start was accepted or due; from the first report on, when that came. Nil: it is a channel.
+    package var startedAt: Int64?
     /// A start to the user made it: the user's devices that have not reported a token of it may show it.
     package var isStartedForUser = false
     /// When a device first reported an update token.
     package var reportedAt: Int64?
     package var hasFrequentUpdates = false
+    /// When the activity ended. When a channel's last end was sent: activities that had started before are over.
     package var endedAt: Int64?
     package var staleAt: Int64?
     package var dismissedAt: Int64?
     package var queue = UpdateQueue()
+    /// The newest state is an end.
+    package var isEnd = false
+    /// The update under way is an end. Only another end takes its place, also if an attempt fails.
+    package var isSendingEnd = false
 
-    /// Names an activity among all apps'. Texts are compared by bytes (``ExactText``).
+    /// Names an activity or a channel among all apps'. Texts are compared by bytes (``ExactText``).
     package struct Key: Hashable, Sendable, Comparable {
         package let app: App.ID
         package let owner: Owner
         /// The name that the app or its backend chose. Another owner's activity may have the same one.
         package let id: String
+
+        package var isChannel: Bool { owner == .channel }
 
         package init(app: App.ID, owner: Owner, id: String) {
             self.app = app
@@ -52,11 +63,14 @@ package struct LiveActivity: Equatable, Sendable {
         case user(String)
         /// The installation has no user.
         case installation(PushID)
+        /// A broadcast channel's updates are nobody's.
+        case channel
 
         package static func == (left: Owner, right: Owner) -> Bool {
             switch (left, right) {
             case (.user(let left), .user(let right)): left.hasSameBytes(as: right)
             case (.installation(let left), .installation(let right)): left == right
+            case (.channel, .channel): true
             default: false
             }
         }
@@ -65,13 +79,13 @@ package struct LiveActivity: Equatable, Sendable {
             switch (left, right) {
             case (.user(let left), .user(let right)): left.utf8.lexicographicallyPrecedes(right.utf8)
             case (.installation(let left), .installation(let right)): left < right
-            case (.installation, .user): true
-            case (.user, .installation): false
+            case (.channel, .installation), (.channel, .user), (.installation, .user): true
+            case (.user, _), (.installation, _), (.channel, .channel): false
             }
         }
     }
 
-    package init(key: Key, attributesType: String?, startedAt: Int64) {
+    package init(key: Key, attributesType: String? = nil, startedAt: Int64? = nil) {
         self.key = key
         self.attributesType = attributesType
         self.startedAt = startedAt
@@ -118,7 +132,7 @@ package struct ActivityChange: Equatable, Sendable {
     }
 }
 
-extension LiveActivity {
+extension UpdateTarget {
     /// What becomes of an update when it is accepted.
     package enum Admission: Equatable, Sendable {
         case turn(UpdateQueue.Turn)
@@ -126,40 +140,60 @@ extension LiveActivity {
         case over
     }
 
-    package func isOver(at now: Int64) -> Bool { endedAt != nil || now >= startedAt + Self.longestLife }
+    package func isOver(at now: Int64) -> Bool { endedAt != nil || startedAt.map { now >= $0 + Self.longestLife } ?? false }
 
     /// Accepts an update or an end.
     /// - Parameters:
+    ///   - window: That of the app, for an activity.
     ///   - maySend: Its pushes can be made in the acceptance.
     ///   - superseded: Gets the notifications that it replaces.
     package mutating func accept(
         _ change: ActivityChange, as notification: PushID, priority: Int, window: Int64, maySend: Bool, now: Int64,
         superseded: inout [PushID]
     ) -> Admission {
-        // After an end only another end counts: it may move the dismissal.
-        if isOver(at: now), change.event != .end { return .over }
-        let wasRetrying = queue.isRetrying
-        guard queue.accept(notification, timestamp: change.timestamp, superseded: &superseded) else { return .turn(.outdated) }
+        let (isEnding, wasRetrying) = (change.event == .end, queue.isRetrying)
+        if key.isChannel {
+            // No update replaces an end that waits. A channel outlives its activities: after the end, new ones may follow it.
+            if isEnd, queue.isWaiting, !isEnding { return .turn(.outdated) }
+        } else if isOver(at: now), !isEnding {
+            // After an end only another end counts: it may move the dismissal.
+            return .over
+        }
+        guard
+            queue.accept(
+                notification, timestamp: change.timestamp, replacesRetry: !isSendingEnd || isEnding, superseded: &superseded)
+        else { return .turn(.outdated) }
+        isEnd = isEnding
         staleAt = change.staleDate.map { $0 * 1000 }
-        if change.event == .end {
-            endedAt = endedAt ?? now
+        if isEnding {
+            if !key.isChannel { endedAt = endedAt ?? now }
             dismissedAt = change.dismissalDate.map { max($0 * 1000, now) }
         }
         let turn = turn(of: notification, window: window, now: now)
         guard turn == .send else { return .turn(turn) }
-        // The control stream must have the end of the older one first: the relay sees to that.
-        guard maySend, !wasRetrying else { return .turn(.wait(until: now)) }
+        // Fan-out makes a broadcast. The control stream must have the end of an older one first: the relay sees to that.
+        guard maySend, !wasRetrying, !key.isChannel else { return .turn(.wait(until: now)) }
         begin(notification, priority: priority, window: window, now: now)
         return .turn(.send)
     }
 
-    /// An end waits for no window.
+    /// An activity's end waits for no window.
     package func turn(of notification: PushID, window: Int64, now: Int64) -> UpdateQueue.Turn {
-        queue.turn(of: notification, isReady: reportedAt != nil, window: endedAt == nil ? window : nil, now: now)
+        queue.turn(
+            of: notification, isReady: key.isChannel || reportedAt != nil,
+            window: key.isChannel ? Self.broadcastWindow : endedAt == nil ? window : nil, now: now)
     }
 
     package mutating func begin(_ notification: PushID, priority: Int, window: Int64, now: Int64) {
-        queue.begin(notification, window: priority == 10 && !hasFrequentUpdates ? window : nil, now: now)
+        let window = priority == 10 && !hasFrequentUpdates ? window : nil
+        queue.begin(notification, window: key.isChannel ? Self.broadcastWindow : window, now: now)
+        isSendingEnd = isEnd && queue.newest == notification
+        if isSendingEnd, key.isChannel { endedAt = now }
+    }
+
+    /// An attempt failed, and another follows (``UpdateQueue/failed(_:mayBeReplaced:superseded:)``).
+    package mutating func failed(_ notification: PushID, superseded: inout [PushID]) -> PushID? {
+        queue.failed(notification, mayBeReplaced: !isSendingEnd || isEnd, superseded: &superseded)
     }
 
     /// A device of its owner has reported an update token.

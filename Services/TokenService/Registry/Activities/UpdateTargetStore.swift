@@ -2,20 +2,40 @@ package import Postgres
 package import PushModel
 import TokenServiceApps
 
-/// The SQL of Live Activities. Their rows are locked before those of jobs and notifications, in ascending order of their keys.
-/// A batch may have activities of several apps: each key has its app. ``ActivityReading`` is what a caller sees.
-package struct ActivityStore {
-    let session: PostgresSession
+/// The SQL of Live Activities and channels as updates see them. Their rows are locked before those of jobs and notifications, and of
+/// `channels`, in ascending order of their keys. A batch may have those of several apps: each key has its app. ``ActivityReading`` is what
+/// a caller sees. The registry of channels makes and removes a channel's row with the channel.
+package struct UpdateTargetStore {
+    package let session: PostgresSession
 
     package init(session: PostgresSession) { self.session = session }
 
-    /// Locks the activities that exist; missing keys are absent from the result.
-    package func lock(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
+    /// Locks the rows that exist; missing keys are absent from the result.
+    package func lock(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
         try lock(Set(keys).sorted())
     }
 
-    /// Locks activities for a transaction that may make the missing ones: it locks their names first, so that no other one makes them.
-    package func lockOrReserve(_ keys: some Sequence<LiveActivity.Key>) throws -> [LiveActivity.Key: LiveActivity] {
+    /// Locks the rows to decide whose turn it is. A notification that has expired, or that a caller cancelled between two pages of its
+    /// fan-out, has no outcome to come for which another one waits: it is not ``UpdateQueue/sending`` any more.
+    /// - Parameter mayMakeActivities: The transaction may make those that do not exist.
+    package func lockForTurns(
+        _ keys: some Sequence<UpdateTarget.Key>, mayMakeActivities: Bool = false
+    ) throws -> [UpdateTarget.Key: UpdateTarget] {
+        var targets = try mayMakeActivities ? lockOrReserve(keys) : lock(keys)
+        let sending = targets.values.compactMap(\.queue.sending)
+        guard !sending.isEmpty else { return targets }
+        // A statement of its own: one that waited for a lock sees the notifications as they were before.
+        let open: [PushID] = try session.execute(
+            "SELECT id FROM notifications WHERE id = ANY (\(sending)) AND completed_at IS NULL AND expires_at > now()"
+        ).column("id")
+        for (key, target) in targets {
+            if let sending = target.queue.sending, !open.contains(sending) { targets[key]?.queue.sending = nil }
+        }
+        return targets
+    }
+
+    /// Locks rows for a transaction that may make the missing activities: it locks their names first, so that no other one makes them.
+    private func lockOrReserve(_ keys: some Sequence<UpdateTarget.Key>) throws -> [UpdateTarget.Key: UpdateTarget] {
         let keys = Set(keys).sorted()
         let found = try lock(keys)
         return found.merging(try reserve(keys.filter { found[$0] == nil })) { first, _ in first }
@@ -23,7 +43,7 @@ package struct ActivityStore {
 
     /// Locks the names of activities that were not found, and those that another transaction has made meanwhile.
     /// - Parameter keys: The activities' keys in ascending order.
-    func reserve(_ keys: [LiveActivity.Key]) throws -> [LiveActivity.Key: LiveActivity] {
+    func reserve(_ keys: [UpdateTarget.Key]) throws -> [UpdateTarget.Key: UpdateTarget] {
         guard !keys.isEmpty else { return [:] }
         // The first half of their keys is the word "acti".
         try session.execute(
@@ -38,7 +58,7 @@ package struct ActivityStore {
         return try lock(keys)
     }
 
-    private func lock(_ keys: [LiveActivity.Key]) throws -> [LiveActivity.Key: LiveActivity] {
+    private func lock(_ keys: [UpdateTarget.Key]) throws -> [UpdateTarget.Key: UpdateTarget] {
         guard !keys.isEmpty else { return [:] }
         let rows = try session.execute(
             """
@@ -46,7 +66,7 @@ package struct ActivityStore {
             FROM unnest(\(keys.map(\.app))::bigint[], \(keys.map(\.owner.user))::text[], \(keys.map(\.owner.installation))::uuid[],
                     \(keys.map(\.id))::text[])
                 AS e (app_id, owner, installation, id)
-            JOIN activities a ON a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
+            JOIN update_targets a ON a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
             ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """)
         return try Self.byKey(rows)
@@ -63,7 +83,7 @@ package struct ActivityStore {
 
     /// Locks those of these that belong to the installations' present owners. It leaves a listed token out that is active at its
     /// installation: the registration says nothing new of the activity, and waits for no lock of it.
-    func lockReported(_ reports: [Reported]) throws -> [LiveActivity.Key: LiveActivity] {
+    func lockReported(_ reports: [Reported]) throws -> [UpdateTarget.Key: UpdateTarget] {
         guard !reports.isEmpty else { return [:] }
         let tokens: [[UInt8]?] = reports.map { $0.listed?.bytes }
         let rows = try session.execute(
@@ -85,13 +105,13 @@ package struct ActivityStore {
         return try Self.byKey(rows)
     }
 
-    private static func byKey(_ rows: PostgresRows) throws -> [LiveActivity.Key: LiveActivity] {
-        var activities: [LiveActivity.Key: LiveActivity] = [:]
+    private static func byKey(_ rows: PostgresRows) throws -> [UpdateTarget.Key: UpdateTarget] {
+        var targets: [UpdateTarget.Key: UpdateTarget] = [:]
         for row in rows {
-            let activity = try LiveActivity(row)
-            activities[activity.key] = activity
+            let target = try UpdateTarget(row)
+            targets[target.key] = target
         }
-        return activities
+        return targets
     }
 
     /// Who is signed in on these installations.
@@ -108,18 +128,20 @@ package struct ActivityStore {
         return users
     }
 
-    /// Writes rows that are locked or new. A notification that is over, such as one that found no device, is not ``LiveActivity/sending``.
+    /// Writes rows that are locked or new. A notification that is over, such as one that found no device, is not ``UpdateQueue/sending``.
     /// Between two pages of a fan-out it may have no pending delivery, and is not over.
-    /// - Parameter rows: The activities in ascending order of key.
-    package static func save(_ rows: [LiveActivity]) -> [PostgresQuery] {
+    /// - Parameter rows: The rows in ascending order of key.
+    package static func save(_ rows: [UpdateTarget]) -> [PostgresQuery] {
         guard !rows.isEmpty else { return [] }
         return [
             """
-            INSERT INTO activities AS a (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at,
-                has_frequent_updates, ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
+            INSERT INTO update_targets (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at,
+                has_frequent_updates, ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at,
+                is_end, is_sending_end)
             SELECT app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                 ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting,
-                CASE WHEN (SELECT n.completed_at IS NULL FROM notifications n WHERE n.id = e.sending) THEN sending END, is_retrying, free_at
+                CASE WHEN (SELECT n.completed_at IS NULL FROM notifications n WHERE n.id = e.sending) THEN sending END,
+                is_retrying, free_at, is_end, is_sending_end
             FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.key.owner.user))::text[],
                     \(rows.map(\.key.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
                     \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[],
@@ -128,22 +150,25 @@ package struct ActivityStore {
                     \(milliseconds: rows.map(\.staleAt))::timestamptz[], \(milliseconds: rows.map(\.dismissedAt))::timestamptz[],
                     \(rows.map(\.queue.newest))::uuid[], \(rows.map(\.queue.newestTimestamp))::bigint[],
                     \(rows.map(\.queue.isWaiting))::bool[], \(rows.map(\.queue.sending))::uuid[],
-                    \(rows.map(\.queue.isRetrying))::bool[], \(milliseconds: rows.map(\.queue.freeAt))::timestamptz[])
+                    \(rows.map(\.queue.isRetrying))::bool[], \(milliseconds: rows.map(\.queue.freeAt))::timestamptz[],
+                    \(rows.map(\.isEnd))::bool[], \(rows.map(\.isSendingEnd))::bool[])
                 AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
-                    ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at)
+                    ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at, is_end,
+                    is_sending_end)
             ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type,
                 is_started_for_user = excluded.is_started_for_user,
                 started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
-                is_waiting = excluded.is_waiting, sending = excluded.sending, is_retrying = excluded.is_retrying, free_at = excluded.free_at
+                is_waiting = excluded.is_waiting, sending = excluded.sending, is_retrying = excluded.is_retrying,
+                free_at = excluded.free_at, is_end = excluded.is_end, is_sending_end = excluded.is_sending_end
             """
         ]
     }
 
     /// Removes activities whose start reaches no device. An activity follows the channel that its start names, or none; the row lock keeps
     /// a request from deleting the channel meanwhile.
-    package static func removeUnreached(_ starts: [LiveActivity.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
+    package static func removeUnreached(_ starts: [UpdateTarget.Key: (notification: PushID, channelID: String?)]) -> [PostgresQuery] {
         guard !starts.isEmpty else { return [] }
         let starts = starts.sorted { $0.key < $1.key }
         let (apps, users) = (starts.map(\.key.app), starts.map(\.key.owner.user))
@@ -188,6 +213,16 @@ package struct ActivityStore {
         ]
     }
 
+    /// Fan-out takes the notification up again then, or when it expires; it is not due before.
+    package static func putBack(_ notification: PushID, until moment: Int64) -> PostgresQuery {
+        """
+        UPDATE fan_outs f SET free_from = greatest(now(), least(n.expires_at, \(milliseconds: moment))),
+            due_at = greatest(now(), least(n.expires_at, \(milliseconds: moment)))
+        FROM notifications n
+        WHERE f.notification = \(notification) AND n.id = f.notification AND f.free_from IS NOT NULL
+        """
+    }
+
     /// Makes notifications with the content, the addressee and the expiry of others. Fan-out asks for their turns.
     static func copy(_ copies: [(original: PushID, copy: PushID)]) -> [PostgresQuery] {
         guard !copies.isEmpty else { return [] }
@@ -218,12 +253,10 @@ package struct ActivityStore {
     }
 }
 
-extension LiveActivity {
-    /// - Parameter row: A row of `activities`.
+extension UpdateTarget {
+    /// - Parameter row: A row of `update_targets`.
     package init(_ row: PostgresRow) throws {
-        guard let owner = Owner(user: try row["owner"], orInstallation: try row["installation"]) else {
-            throw CorruptRow(table: "activities")
-        }
+        let owner = Owner(user: try row["owner"], orInstallation: try row["installation"]) ?? .channel
         self.init(
             key: Key(app: try row["app_id"], owner: owner, id: try row["id"]), attributesType: try row["attributes_type"],
             startedAt: try row.milliseconds("started_at"))
@@ -233,24 +266,34 @@ extension LiveActivity {
         endedAt = try row.milliseconds("ended_at")
         staleAt = try row.milliseconds("stale_at")
         dismissedAt = try row.milliseconds("dismissed_at")
-        queue = try UpdateQueue(row)
+        queue.newest = try row["newest"]
+        queue.newestTimestamp = try row["newest_timestamp"]
+        queue.isWaiting = try row["is_waiting"]
+        queue.sending = try row["sending"]
+        queue.isRetrying = try row["is_retrying"]
+        queue.freeAt = try row.milliseconds("free_at")
+        isEnd = try row["is_end"]
+        isSendingEnd = try row["is_sending_end"]
     }
 }
 
-extension UpdateQueue {
-    /// - Parameter row: A row of `activities` or `channels`.
-    package init(_ row: PostgresRow) throws {
-        self.init()
-        newest = try row["newest"]
-        newestTimestamp = try row["newest_timestamp"]
-        isWaiting = try row["is_waiting"]
-        sending = try row["sending"]
-        isRetrying = try row["is_retrying"]
-        freeAt = try row.milliseconds("free_at")
+extension UpdateTarget.Key {
+    /// Names what a notification updates; nil for a start, and for all that is of no activity.
+    /// - Parameter row: A row of `notifications`, with purpose, app_id, target_user and target_installation.
+    package init?(_ row: PostgresRow) throws {
+        let (purpose, app): (Purpose, App.ID) = (try row["purpose"], try row["app_id"])
+        switch purpose {
+        case .activity(let id):
+            let owner = UpdateTarget.Owner(user: try row["target_user"], orInstallation: try row["target_installation"])
+            guard let owner else { return nil }
+            self.init(app: app, owner: owner, id: id)
+        case .channel(let name): self.init(app: app, owner: .channel, id: name)
+        default: return nil
+        }
     }
 }
 
-extension LiveActivity.Owner {
+extension UpdateTarget.Owner {
     package var user: String? { if case .user(let name) = self { name } else { nil } }
     package var installation: PushID? { if case .installation(let id) = self { id } else { nil } }
 
