@@ -136,7 +136,7 @@ let package = Package(
 
 // The floors of the token service, the lowest first: each sees those below it, and SwiftPM refuses a look up.
         floor("Kit", ["Broker", "Observability", "OpenSSL", "Postgres", "PushModel", "RabbitMQ", "StrictJSON", "SystemIO", httpTypes,
-            hummingbird, logging, nioHTTP1]),
+            hummingbird, lifecycle, logging, nioHTTP1]),
         floor("Apps", above("Kit") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", configuration, httpTypes,
             hummingbird, lifecycle, logging, metrics, nio]),
         floor("Registry", above("Apps") + ["Observability", "OpenSSL", "Postgres", "PushModel", "StrictJSON", httpTypes, hummingbird,

@@ -104,22 +104,16 @@ package final class DeviceReceiptCounter: Service {
 
     private func addAside(_ now: inout Reader) async throws {
         let notifications = try await pool.session { session in try DeviceReceiptCounts(session: session).aside(limit: Int(Self.stride)) }
-        var fault: (any Error)?
         let remains = await BatchSplit.write(notifications) { part in
-            do {
-                try await pool.transaction { [lease] session in
-                    try lease.renew(in: session)
-                    try DeviceReceiptCounts(session: session).addAside(part)
-                }
-                return true
-            } catch {
-                fault = error
-                throw error
+            try await pool.transaction { [lease] session in
+                try lease.renew(in: session)
+                try DeviceReceiptCounts(session: session).addAside(part)
             }
+            return true
         }
         if let outage = remains.outage { throw outage }
         let left = remains.refused.map(\.item) + remains.waiting
-        if !left.isEmpty, let fault {
+        if !left.isEmpty, let fault = remains.failure {
             var metadata: Logger.Metadata = [LogKey.count: "\(left.count)"]
             if left.count == 1 { metadata[LogKey.notification] = "\(left[0])" }
             logger.failed("Device receipts of notifications could not be added to their counts: they are tried again", fault, metadata)

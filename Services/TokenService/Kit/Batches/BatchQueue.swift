@@ -14,6 +14,7 @@ package final class BatchQueue<Element: Sendable>: Sendable {
     package func put(_ element: Element) { put(contentsOf: CollectionOfOne(element)) }
 
     package func put(contentsOf newcomers: some Collection<Element>) {
+        guard !newcomers.isEmpty else { return }
         elements.withLock { $0.append(contentsOf: newcomers) }
         signal.yield()
     }

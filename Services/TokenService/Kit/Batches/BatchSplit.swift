@@ -36,8 +36,13 @@ extension BatchSplit {
         package var waiting: [Item] = []
         /// Why the rest was not tried: no item's fault.
         package var outage: (any Error)?
+        /// Why a transaction failed last.
+        package var failure: (any Error)?
 
-        package init() {}
+        package init(waiting: [Item] = [], outage: (any Error)? = nil) {
+            self.waiting = waiting
+            self.outage = outage
+        }
     }
 
     /// Items that fail alone by a fault of the program before the rest is left: no item's fault, then.
@@ -76,6 +81,7 @@ extension BatchSplit {
             do {
                 if try await transaction(part.count == items.count ? items : Array(items[part])) { written += part.count }
             } catch {
+                remains.failure = error
                 switch Refusal(error) {
                 case .fault where part.count == 1:
                     faults.append((items[part.lowerBound], error))

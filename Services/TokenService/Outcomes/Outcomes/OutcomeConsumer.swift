@@ -4,7 +4,6 @@ package import Observability
 import Postgres
 import PushModel
 import ServiceLifecycle
-import Synchronization
 import SystemIO
 import TokenServiceApps
 package import TokenServiceEvents
@@ -31,13 +30,9 @@ package final class OutcomeConsumer: Service {
     private let traces: Traces
     private let relay: WorkSignal
     let logger: Logger
-    /// Messages with a delivery that the database did not take even alone, and messages that could not be queued for webhooks. They are
-    /// tried again beside the others.
-    let later = BatchQueue<OutcomeMessage>()
+    private let writer: BatchWriter<OutcomeMessage>
     /// The dispatchers' credential reports. They are written down beside the outcomes.
     private let reports = BatchQueue<ReceivedMessage>()
-    /// Transactions that were committed and ended a delivery.
-    let written = Atomic<Int>(0)
 
     /// - Parameter received: The queue that `consumer` puts its messages into.
     package init(
@@ -57,12 +52,14 @@ package final class OutcomeConsumer: Service {
         self.traces = traces
         self.relay = relay
         self.logger = logger
+        // In a shutdown the broker keeps the unacknowledged messages.
+        writer = BatchWriter(lastAttempts: 1, notWritten: "Outcomes wait for the database", logger: logger)
     }
 
     /// Runs until graceful shutdown: then takes no more, applies what it has, and returns. Shut it down before `consumer`.
     package func run() async throws {
         await withGracefulShutdownHandler {
-            async let _: Void = tryLater()
+            async let _: Void = writer.tryLater { await self.applyInParts($0, othersAreWritten: $1) }
             async let _: Void = keepReports()
             await withTaskGroup(of: Void.self) { group in
                 var batch = Batch()
@@ -166,29 +163,24 @@ package final class OutcomeConsumer: Service {
     /// - Parameter outcomes: The content of all of the messages.
     private func apply(_ messages: [OutcomeMessage], _ outcomes: OutcomeBatch) async {
         let began = traces.isOn ? WallClock.nanoseconds() : 0
-        var (backOff, isRefused) = (Duration.milliseconds(100), false)
-        while !isRefused {
+        var whole: OutcomeBatch? = outcomes
+        let putOff = await writer.write(messages) { messages, _ in
+            guard let outcomes = whole else { return await applyInParts(messages) }
             do {
                 let effect = try await application.apply(outcomes)
                 report(effect)
-                if !effect.finished.isEmpty { written.add(1, ordering: .relaxed) }
+                if !effect.finished.isEmpty { writer.noteWritten() }
                 for message in messages { message.markApplied() }
                 if traces.isOn { traces.record(spans(of: messages, began: began)) }
-                break
             } catch {
-                isRefused = Refusal(error) != .outage
-                if isRefused {
-                    note("The database refuses a batch of outcomes; it is split", messages, error)
-                } else {
-                    guard await waits(messages, error, backOff) else { return }
-                    backOff = min(backOff * 2, .seconds(5))
-                }
+                guard Refusal(error) != .outage else { return .init(waiting: messages, outage: error) }
+                logger.failed("The database refuses a batch of outcomes; it is split", error, [LogKey.count: "\(messages.count)"])
             }
+            whole = nil
+            return await applyInParts(messages, isRefused: true)
         }
-        let waiting = await applyInParts(messages, isRefused: isRefused)
-        guard !waiting.isEmpty, !Task.isCancelled else { return }
-        logger.warning("Outcome messages are tried again beside the others", metadata: [LogKey.count: "\(waiting.count)"])
-        later.put(contentsOf: waiting)
+        guard putOff > 0, !Task.isCancelled else { return }
+        logger.warning("Outcome messages are tried again beside the others", metadata: [LogKey.count: "\(putOff)"])
     }
 
     /// One for each sampled try. Those that shared the transaction are linked.
@@ -206,19 +198,6 @@ package final class OutcomeConsumer: Service {
                 [("messaging.system", .text("rabbitmq")), ("messaging.batch.message_count", .number(messages.count))],
                 links: contexts.lazy.filter { $0 != context }.prefix(Self.maximumLinks).map(\.self))
         }
-    }
-
-    /// Waits before the next try. In a shutdown the broker keeps the unacknowledged messages.
-    /// - Returns: whether to try again.
-    private func waits(_ messages: [OutcomeMessage], _ error: any Error, _ backOff: Duration) async -> Bool {
-        guard !Task.isCancelled else { return false }
-        note("Outcomes wait for the database", messages, error)
-        guard !Task.isShuttingDownGracefully else { return false }
-        return await Pause.of(backOff)
-    }
-
-    private func note(_ text: Logger.Message, _ messages: [OutcomeMessage], _ error: any Error) {
-        logger.failed(text, error, [LogKey.count: "\(messages.count)"])
     }
 
     func deadLetter(_ message: ReceivedMessage, reason: String, error: any Error) async {
@@ -281,16 +260,16 @@ extension OutcomeConsumer {
     }
 }
 
-/// The fallback if the database refuses a batch: one bad delivery, or a locked row, takes no other delivery with it.
+/// The attempts of the writer: one bad delivery, or a locked row, takes no other delivery with it.
 extension OutcomeConsumer {
     /// Applies the unapplied deliveries of these messages, in as many parts as it takes; then queues webhooks and acknowledges.
     /// - Parameters:
-    ///   - isRefused: The database refused all of it at once before.
+    ///   - isRefused: The database refused all of them at once before.
     ///   - othersAreWritten: Since these messages were last tried.
-    /// - Returns: The messages that have to be tried again later, in this order.
-    func applyInParts(
+    /// - Returns: The messages that have to be tried again, in this order.
+    private func applyInParts(
         _ messages: [OutcomeMessage], isRefused: Bool = false, othersAreWritten: Bool = false
-    ) async -> [OutcomeMessage] {
+    ) async -> BatchSplit.Remains<OutcomeMessage> {
         let parts = await BatchSplit.write(
             messages.flatMap(\.unapplied), isRefused: isRefused, othersAreWritten: othersAreWritten
         ) { parts in
@@ -298,7 +277,7 @@ extension OutcomeConsumer {
             report(effect)
             for part in parts { part.message.markApplied(part.index) }
             guard !effect.finished.isEmpty else { return false }
-            written.add(1, ordering: .relaxed)
+            writer.noteWritten()
             return true
         }
         for (part, error) in parts.refused { await end(part, error) }
@@ -317,14 +296,9 @@ extension OutcomeConsumer {
                     [LogKey.messageID: "\(message.event.id)", LogKey.error: "\(Logger.cause(of: error))"]))
             consumer.acknowledge([message.message.deliveryTag])
         }
-        var turns: [ObjectIdentifier: Int] = [:]
-        for (turn, part) in parts.waiting.enumerated() where turns[ObjectIdentifier(part.message)] == nil {
-            turns[ObjectIdentifier(part.message)] = turn
-        }
-        let unapplied = messages.filter { !$0.isApplied }.sorted {
-            turns[ObjectIdentifier($0)] ?? .max < turns[ObjectIdentifier($1)] ?? .max
-        }
-        return unapplied + queued.waiting
+        var seen: Set<ObjectIdentifier> = []
+        let unapplied = (parts.waiting.map(\.message) + messages).filter { !$0.isApplied && seen.insert(ObjectIdentifier($0)).inserted }
+        return .init(waiting: unapplied + queued.waiting, outage: parts.outage ?? queued.outage)
     }
 
     /// The database refuses one delivery's outcome. The delivery gets an end that the sender can see; if the database refuses that too, the
@@ -365,19 +339,6 @@ extension OutcomeConsumer {
                     LogKey.delivery: "\(delivery.id)", LogKey.notification: "\(delivery.notification)", LogKey.outcome: "\(event.outcome)",
                     LogKey.status: "\(delivery.status.map(String.init) ?? "none")", LogKey.error: "\(Logger.cause(of: error))",
                 ]))
-    }
-
-    /// Tries messages again, with growing pauses, while others are applied. The broker has all of them until they are acknowledged.
-    func tryLater() async {
-        for await _ in later.wakeUps {
-            var (left, backOff) = (later.takeAll(), Duration.milliseconds(100))
-            var before = written.load(ordering: .relaxed)
-            while !left.isEmpty, await Pause.of(backOff), !Task.isShuttingDownGracefully {
-                left = await applyInParts(left, othersAreWritten: written.load(ordering: .relaxed) != before) + later.takeAll()
-                before = written.load(ordering: .relaxed)
-                backOff = min(backOff * 2, .seconds(5))
-            }
-        }
     }
 }
 

@@ -69,23 +69,18 @@ package struct Cancellation: Sendable {
         let found = try await pool.session { session in
             try CancellationOutbox(session: session).unhastened(limit: Self.hastenedTogether + 1, from: oldest)
         }
-        var (areLeft, fault): (Bool, (any Error)?) = (found.count > Self.hastenedTogether, nil)
+        var areLeft = found.count > Self.hastenedTogether
         let remains = await BatchSplit.write(Array(found.prefix(Self.hastenedTogether))) { part in
-            do {
-                let hasMore = try await pool.transaction { session in
-                    try CancellationOutbox(session: session).hasten(part, limit: Self.hastenedAtOnce)
-                }
-                areLeft = areLeft || hasMore
-                return true
-            } catch {
-                fault = error
-                throw error
+            let hasMore = try await pool.transaction { session in
+                try CancellationOutbox(session: session).hasten(part, limit: Self.hastenedAtOnce)
             }
+            areLeft = areLeft || hasMore
+            return true
         }
         if areLeft { relay.signal() }
         if let outage = remains.outage { throw outage }
         let unread = remains.refused.map(\.item) + remains.waiting
-        guard !unread.isEmpty, let fault else { return }
+        guard !unread.isEmpty, let fault = remains.failure else { return }
         try await pool.session { session in try CancellationOutbox(session: session).putOff(unread) }
         throw fault
     }

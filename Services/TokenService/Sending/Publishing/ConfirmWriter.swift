@@ -17,20 +17,16 @@ package final class ConfirmWriter: Service {
     private let backlog: PublishBacklog
     private let metrics: PublishingMetrics
     private let logger: Logger
+    private let writer: BatchWriter<Confirm>
     /// The pause between two writes while no caller waits, so that many confirms share a statement and its commit. Leases are far
     /// longer, and the relay leaves young fences alone.
     private static let pause = Duration.milliseconds(50)
     /// Confirms of one transaction: far below a statement's time limit.
     static let maximumBatch = 1000
-    /// How often a shutdown tries confirms that the database did not take; then the leases run out, and a relay publishes the jobs
-    /// again.
-    private static let lastAttempts = 5
 
     private let awaited = BatchQueue<Confirm>()
     private let jobs = BatchQueue<Confirm>()
     private let fences = BatchQueue<Confirm>()
-    /// Confirms that failed even alone, because a row is locked: tried again beside the others.
-    private let later = BatchQueue<Confirm>()
     private let underWay = Mutex<[JobID: AppLane]>([:])
     /// Wakes the relay, but only if ``Relay/maximumUnderWay`` jobs were under way. With room left, the relay finds waiting jobs in its own
     /// rounds. A wake-up for each confirm would make it query at once, and each query costs the database as much as publishing hundreds
@@ -46,6 +42,7 @@ package final class ConfirmWriter: Service {
         self.backlog = backlog
         self.metrics = metrics
         self.logger = logger
+        writer = BatchWriter(maximumBatch: Self.maximumBatch, lastAttempts: 5, notWritten: Self.notWritten, logger: logger)
         self.onRecorded = onRecorded
     }
 
@@ -67,22 +64,21 @@ package final class ConfirmWriter: Service {
         backlog.shrank(key, by: 1)
         metrics.published(1)
     }
-    func published(fences ids: [Int64]) { if !ids.isEmpty { fences.put(contentsOf: ids.map { .fence($0) }) } }
+    func published(fences ids: [Int64]) { fences.put(contentsOf: ids.map { .fence($0) }) }
 
     /// Shut it down after the publisher, so that the last confirms are recorded.
     package func run() async throws {
         await withGracefulShutdownHandler {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { await self.renewLeases() }
-                group.addTask { await self.tryLater() }
+            do {
+                async let _: Void = renewLeases()
+                async let _: Void = writer.tryLater(record)
                 async let fencesWritten: Void = write(fences, after: Self.pause)
                 async let jobsWritten: Void = write(jobs, after: Self.pause)
                 await write(awaited, after: nil)
-                await fencesWritten
-                await jobsWritten
-                group.cancelAll()
+                _ = await (fencesWritten, jobsWritten)
             }
-            await writeLast()
+            // Their leases run out, and a relay publishes the jobs again.
+            recorded(await writer.writeLast(record), areWritten: false)
         } onGracefulShutdown: {
             for queue in [self.awaited, self.jobs, self.fences] { queue.close() }
         }
@@ -91,64 +87,13 @@ package final class ConfirmWriter: Service {
     private func write(_ queue: BatchQueue<Confirm>, after pause: Duration?) async {
         for await _ in queue.wakeUps {
             if let pause { _ = await Pause.of(pause) }
-            await write(queue.takeAll())
+            await writer.write(queue.takeAll(), record)
         }
-        await write(queue.takeAll())
-    }
-
-    /// Tries until the database has them, because the relay would publish unrecorded jobs again. A shutdown tries only a few times, so that
-    /// it ends.
-    private func write(_ confirms: [Confirm]) async {
-        var backOff = Duration.milliseconds(50)
-        var attemptsLeft = Self.lastAttempts
-        var rest = confirms[...]
-        while !rest.isEmpty {
-            let part = Array(rest.prefix(Self.maximumBatch))
-            let remains = await record(part)
-            guard let outage = remains.outage else {
-                later.put(contentsOf: remains.waiting)
-                rest = rest.dropFirst(part.count)
-                continue
-            }
-            rest = (remains.waiting + rest.dropFirst(part.count))[...]
-            if Task.isShuttingDownGracefully { attemptsLeft -= 1 }
-            report(Self.notWritten, rest.count, outage)
-            guard attemptsLeft > 0, await Pause.of(backOff) else { return later.put(contentsOf: rest) }
-            backOff = min(backOff * 2, .seconds(2))
-        }
-    }
-
-    private func tryLater() async {
-        for await _ in later.wakeUps {
-            var (left, backOff) = (later.takeAll(), Duration.milliseconds(50))
-            while !left.isEmpty, await Pause.of(backOff) {
-                left = await recordAll(left) + later.takeAll()
-                backOff = min(backOff * 2, .seconds(5))
-            }
-            // Cancelled: the last attempts follow.
-            if !left.isEmpty { later.put(contentsOf: left) }
-        }
-    }
-
-    /// Gives up confirms that are still not written: their leases run out, and a relay publishes the jobs again.
-    private func writeLast() async {
-        let left = await recordAll(later.takeAll())
-        if !left.isEmpty { recorded(left, areWritten: false) }
-    }
-
-    /// - Returns: The confirms that have to be tried again.
-    private func recordAll(_ confirms: [Confirm]) async -> [Confirm] {
-        var waiting: [Confirm] = []
-        for start in stride(from: 0, to: confirms.count, by: Self.maximumBatch) {
-            let remains = await record(Array(confirms[start..<min(start + Self.maximumBatch, confirms.count)]))
-            waiting += remains.waiting
-            if let outage = remains.outage { report(Self.notWritten, remains.waiting.count, outage) }
-        }
-        return waiting
+        await writer.write(queue.takeAll(), record)
     }
 
     /// Writes confirms in one transaction, or in as many as the database forces.
-    private func record(_ confirms: [Confirm]) async -> BatchSplit.Remains<Confirm> {
+    private func record(_ confirms: [Confirm], othersAreWritten: Bool) async -> BatchSplit.Remains<Confirm> {
         let remains = await BatchSplit.write(confirms) { part in
             try await commit(part)
             recorded(part, areWritten: true)
@@ -170,18 +115,11 @@ package final class ConfirmWriter: Service {
     }
 
     private func commit(_ confirms: [Confirm]) async throws {
-        var jobs: [PublishedJob] = []
-        var fences: [Int64] = []
-        for confirm in confirms {
-            switch confirm {
-            case .job(let job, _): jobs.append(job)
-            case .fence(let id): fences.append(id)
-            }
-        }
-        let (recordedJobs, fenceIDs) = (jobs, fences.sorted())
+        let jobs = confirms.compactMap { confirm -> PublishedJob? in if case .job(let job, _) = confirm { job } else { nil } }
+        let fences = confirms.compactMap { confirm -> Int64? in if case .fence(let id) = confirm { id } else { nil } }.sorted()
         try await pool.transaction { session in
-            try JobStore(session: session).record(recordedJobs)
-            try FenceStore(session: session).markPublished(fenceIDs)
+            try JobStore(session: session).record(jobs)
+            try FenceStore(session: session).markPublished(fences)
         }
     }
 
@@ -214,32 +152,12 @@ package final class ConfirmWriter: Service {
             let underWay = underWay.withLock { Array($0.keys) }
             guard underWay.count > 0 else { continue }
             let seconds = lease / .seconds(1)
-            do {
-                let missed = try await pool.session { session in
-                    session.inParts(underWay) { part in
-                        try JobStore(session: session).renew(part, seconds: seconds)
-                        return part.map { _ in .success(()) }
-                    }.compactMap { (result: Result<Void, any Error>) in
-                        if case .failure(let error) = result { error } else { nil }
-                    }
-                }
-                if let error = missed.first { report("Leases could not be renewed", missed.count, error) }
-            } catch {
-                report("Leases could not be renewed", underWay.count, error)
+            let remains = await BatchSplit.write(underWay) { part in
+                try await pool.session { session in try JobStore(session: session).renew(part, seconds: seconds) }
+                return true
             }
-        }
-    }
-}
-
-/// Waiting for time to pass.
-package enum Pause {
-    /// - Returns: false where the task was cancelled meanwhile.
-    package static func of(_ duration: Duration) async -> Bool {
-        do {
-            try await Task.sleep(for: duration)
-            return true
-        } catch {
-            return false
+            let missed = remains.refused.count + remains.waiting.count
+            if missed > 0, let failure = remains.failure { report("Leases could not be renewed", missed, failure) }
         }
     }
 }

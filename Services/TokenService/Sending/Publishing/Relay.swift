@@ -287,14 +287,13 @@ package final class Relay: Service {
         guard !jobs.isEmpty else { return }
         let now = UnixTime.milliseconds()
         let notifications = Dictionary(grouping: jobs, by: \.notification).sorted { $0.key < $1.key }.map(\.value)
-        var (resolved, fault, alone): ([PublishableJob], (any Error)?, PushID?) = ([], nil, nil)
+        var (resolved, alone): ([PublishableJob], PushID?) = ([], nil)
         let areOthersRead = lastRead.withLock { $0.map { $0 + Self.readingSpan > .now } ?? false }
         let remains = await BatchSplit.write(notifications, othersAreWritten: areOthersRead) { part in
             do {
                 resolved += try await pool.session { session in try JobStore(session: session).resolve(part.flatMap(\.self), now: now) }
                 return true
             } catch {
-                fault = error
                 if part.count == 1 { alone = part[0][0].notification }
                 throw error
             }
@@ -307,7 +306,7 @@ package final class Relay: Service {
                 metadata: [LogKey.count: "\(resolved.count)"])
         }
         if !remains.refused.isEmpty { try await putOff(remains.refused) }
-        guard !remains.waiting.isEmpty, let fault = remains.outage ?? fault else { return }
+        guard !remains.waiting.isEmpty, let fault = remains.failure else { return }
         if remains.outage == nil, let alone, remains.waiting.contains(where: { $0[0].notification == alone }) {
             logger.failed("Jobs of a notification could not be read: they are tried again", fault, [LogKey.notification: "\(alone)"])
         }
