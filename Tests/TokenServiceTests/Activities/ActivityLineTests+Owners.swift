@@ -295,20 +295,32 @@ extension ActivityLineTests {
         }
     }
 
-    @Test("An activity that ended at a sign-out ends on a device that got its start and reports it after the same user's next sign-in")
-    func reportAfterReturn() async throws {
+    @Test(
+        "An activity that no device shows any more ends on a device that got its start and reports it later, also if an update waited",
+        arguments: ["sign-out", "end"])
+    func reportAfterReturn(reason: String) async throws {
         try await Self.withPhone { running, shop in
             try await running.jobs { signal in
                 try await Self.send(Self.start("ride"), by: shop)
                 _ = try await signal.next()
-                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout").status == 200)
-                try await shop.register(installation(1), user: "ada", token: token(1))
-                #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "ended")
+                let update = try await Self.send(Self.change("ride", 9), by: shop)
+                if reason == "sign-out" {
+                    #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout").status == 200)
+                    try await shop.register(installation(1), user: "ada", token: token(1))
+                } else {
+                    #expect(try await shop.delete(Self.path + "/ride").status == 204)
+                }
+                let over = try await shop.get("/v1/apps/shop/activities/ride?user=ada").json
+                #expect(over.text("state") == "ended" && over["waiting"]?.boolValue == false)
                 for _ in 1...2 { #expect(try await Self.report("ride", token: token(3), on: 1, by: shop) == 200) }
                 let end = try PushJob(decoding: try await signal.next().body)
                 #expect(end.deliveries.map(\.token.hex) == [token(3)])
                 #expect(try JSONValue.parse(end.payload)["aps"]?["event"]?.stringValue == "end")
-                #expect(try await running.count("SELECT count(*) FROM notifications") == 2)
+                // Fan-out looks at the update again.
+                try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE notification = \(update)")
+                _ = try await eventually { () -> Bool? in try await Self.state(update, shop) == "cancelled" ? true : nil }
+                #expect(try await running.count("SELECT count(*) FROM jobs WHERE notification = \(update)") == 0)
+                #expect(try await running.count("SELECT count(*) FROM notifications") == 3)
             }
         }
     }

@@ -16,8 +16,8 @@ enum ActivityEnd {
         var later: Set<Purpose> = []
     }
 
-    /// Makes the ends, which run after the writes of the registry. An activity that no device of its owner may show any more is over. An
-    /// end without a content state and with a dismissal date in the past removes the activity at once, and says nothing about it (Apple,
+    /// Makes the ends, which run after the writes of the registry. An activity that no device of its owner may show any more is over, and
+    /// an update of it that waits goes nowhere: a device that reports the activity later gets an end. An end without a content state and with a dismissal date in the past removes the activity at once, and says nothing about it (Apple,
     /// "Starting and updating Live Activities with ActivityKit push notifications").
     static func insert(_ places: [Place]) -> [PostgresQuery] {
         guard !places.isEmpty else { return [] }
@@ -78,7 +78,7 @@ enum ActivityEnd {
             FROM over
             """,
             """
-            UPDATE activities a SET ended_at = now()
+            UPDATE activities a SET ended_at = now(), newest = CASE WHEN NOT a.is_waiting THEN a.newest END, is_waiting = false
             FROM activities_shown_on(\(apps)::bigint[], \(installations)::uuid[], \(users)::text[], \(purposes)::text[]) AS o
             WHERE a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id AND (a.ended_at IS NULL AND NOT may_be_shown(a)) IS TRUE
             """)

@@ -137,7 +137,7 @@ struct ActivityReports {
             }
             guard var activity = activities[key] ?? taken.newActivity(at: batch.now) else { continue }
             let (isFirst, copy) = (activity.reportedAt == nil, PushID.timeOrdered(milliseconds: batch.now))
-            // An end that waits for the first token goes there. After an end that expired, or a sign-out, none waits.
+            // An end that waits for the first token goes there. After an end that expired, or an end without a sender, none waits.
             let isWaiting = activity.queue.isWaiting && activity.queue.newest.map { sendable.contains($0) } ?? false
             if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now), activity.endedAt == nil || isWaiting {
                 if activity.queue.isWaiting, let newest = activity.queue.newest { released.append(newest) }
@@ -169,14 +169,14 @@ struct ActivityReports {
         """
     }
 
-    /// The last device has reported that it is over. It may still show the last state.
+    /// The last device has reported that it is over. It may still show the last state. An update that waits goes nowhere.
     /// - Parameter told: The installation that has just said so. It may have got the start and not reported a token. If it has reported an
     ///   earlier activity of the id, it may mean that one.
     private static func endWithoutDevice(_ key: UpdateTarget.Key, told: PushID) -> PostgresQuery {
         """
-        UPDATE activities a SET ended_at = coalesce(a.ended_at, now())
+        UPDATE activities a SET ended_at = now(), newest = CASE WHEN NOT a.is_waiting THEN a.newest END, is_waiting = false
         WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)
-            AND NOT may_be_shown(a, \(told))
+            AND (a.ended_at IS NULL AND NOT may_be_shown(a, \(told))) IS TRUE
         """
     }
 }
