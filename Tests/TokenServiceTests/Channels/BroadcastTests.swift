@@ -282,9 +282,31 @@ struct BroadcastTests {
                 #expect(why.text("conclusion") == "sent", "\(why)")
                 #expect(try await running.count("SELECT count(*) FROM update_targets WHERE sending IS NOT NULL") == 0)
             }
-            let unknown = try await shop.put(
-                "/v1/apps/shop/installations/\(installation(1))/activities/watch-1", #"{"token":"\#(token(101))","channel":"other"}"#)
-            #expect(unknown.problems == ["/channel unknown_channel"])
+        }
+    }
+
+    @Test(
+        "A report keeps the token though its channel is not open: the activity follows the channel if it may be open later",
+        arguments: [BroadcastChannel.State.creating, .lost, .failed])
+    func channelNotOpen(state: BroadcastChannel.State) async throws {
+        try await Self.run { running, shop, _, _ in
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute("UPDATE channels SET state = \(state)")
+            for (activity, number, channel) in [("watch", 101, "game"), ("other", 102, "unknown")] {
+                let reported = try await shop.put(
+                    "/v1/apps/shop/installations/\(installation(1))/activities/\(activity)",
+                    #"{"token":"\#(token(number))","channel":"\#(channel)"}"#)
+                #expect(reported.status == 200, "\(reported.json)")
+                let record = try await shop.get("/v1/apps/shop/activities/\(activity)?user=ada").json
+                #expect(record.text("state") == "active")
+                #expect(record.text("channel") == (channel == "game" && state != .failed ? "game" : nil))
+            }
+            try await running.execute("UPDATE channels SET state = 'open'")
+            try await running.jobs(.soon) { soon in
+                try await Self.send(Self.state(1, more: #","fallback":"activities""#), by: shop)
+                #expect(try await Self.next(soon).isBroadcast)
+                if state != .failed { #expect(try await Self.next(soon).deliveries.map(\.token.hex) == [token(101)]) }
+            }
         }
     }
 

@@ -157,11 +157,12 @@ struct ActivityReports {
             + later
     }
 
-    /// The row lock keeps a request from deleting the channel meanwhile.
+    /// The row lock keeps a request from deleting the channel meanwhile. One that Apple has not created yet, or does not have any more, may
+    /// be open later.
     private static func follow(_ key: UpdateTarget.Key, _ channel: String) -> PostgresQuery {
         """
         WITH followed AS (
-            SELECT id FROM channels WHERE app_id = \(key.app) AND name = \(channel) AND state = 'open' FOR KEY SHARE
+            SELECT id FROM channels WHERE app_id = \(key.app) AND name = \(channel) AND state <> 'failed' FOR KEY SHARE
         )
         UPDATE activities a SET channel = f.id FROM followed f
         WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)
