@@ -164,8 +164,13 @@ extension ActivityLineTests {
             for (id, number) in [("ride", 3), ("pass", 4)] {
                 #expect(try await shop.put("\(Self.path)/\(id)", #"{"token":"\#(token(number))"}"#).status == 200)
             }
+            // A start that the device got for her and has not reported.
+            try await Self.send(Self.start("boarding"), by: shop)
             try await Self.commit(
-                [.report("late", token: 5), .signIn("eve"), .report("ride", token: 6), .report("trip", token: 7)], running)
+                [
+                    .report("late", token: 5), .signIn("eve"), .report("ride", token: 6), .report("trip", token: 7),
+                    .report("boarding", token: 9),
+                ], running)
             let ends: [String] = try await running.pool.session { session in
                 try session.execute(
                     """
@@ -176,9 +181,11 @@ extension ActivityLineTests {
                 ).column("token")
             }
             // The device itself has replaced the token of the first ride.
-            #expect(ends == [token(4), token(5)])
+            #expect(ends == [token(4), token(5), token(9)])
+            #expect(try await shop.get("/v1/apps/shop/activities/boarding?user=eve").status == 404)
             for (id, user, state) in [
-                ("ride", "ada", "ended"), ("pass", "ada", "ended"), ("late", "ada", "ended"), ("ride", "eve", "active"),
+                ("ride", "ada", "ended"), ("pass", "ada", "ended"), ("late", "ada", "ended"), ("boarding", "ada", "ended"),
+                ("ride", "eve", "active"),
                 ("trip", "eve", "active"),
             ] {
                 let found = try await shop.get("/v1/apps/shop/activities/\(id)?user=\(user)").json.text("state")

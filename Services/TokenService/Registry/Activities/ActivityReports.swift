@@ -12,18 +12,20 @@ struct ActivityReports {
         let isListed: Bool
         let installation: InstallationKey
         let key: UpdateTarget.Key
+        fileprivate let ownerEpoch: Int64
 
         /// - Parameters:
-        ///   - user: Who is signed in on the installation after the request.
+        ///   - record: The installation after the request.
         ///   - batch: After all requests. Each registration of a device lists the same tokens, so only new ones count.
-        static func all(of request: RegistryRequest, user: String?, in batch: RegistryBatch) -> [Taken] {
+        static func all(of request: RegistryRequest, _ record: InstallationRecord, in batch: RegistryBatch) -> [Taken] {
             let isListed = !request.change.isActivityReport
             return request.change.activityReports.compactMap { report in
                 if isListed, !batch.hasAddedToken(of: .activity(id: report.id), to: request.installation) { return nil }
                 return Taken(
                     report: report, isListed: isListed, installation: request.installation,
                     key: UpdateTarget.Key(
-                        app: request.app.id, owner: .init(user: user, installation: report.installation), id: report.id))
+                        app: request.app.id, owner: .init(user: record.user, installation: report.installation), id: report.id),
+                    ownerEpoch: record.ownerEpoch)
             }
         }
 
@@ -41,7 +43,7 @@ struct ActivityReports {
     private let session: PostgresSession
 
     /// Locks the activities that exist, before any installation. A listed token that another transaction retires meanwhile is new again:
-    /// its activity is locked with ``lock(_:)``.
+    /// its activity is locked with ``lock(_:in:)``.
     init(_ requests: [RegistryRequest], in session: PostgresSession) throws {
         activities = try UpdateTargetStore(session: session).lockReported(
             requests.flatMap { request in
@@ -71,7 +73,7 @@ struct ActivityReports {
     /// Runs when the registry has decided, before its writes. It locks the names of the activities that are to be made, and the activities
     /// of a user who has signed in since the first look. Such a lock comes out of order; in the worst case PostgreSQL ends one of two
     /// transactions, and it runs again.
-    mutating func lock(_ reports: [Taken]) throws {
+    mutating func lock(_ reports: [Taken], in batch: RegistryBatch) throws {
         guard !reports.isEmpty else { return }
         let missing = Set(reports.map(\.key)).filter { activities[$0] == nil }.sorted()
         activities.merge(try UpdateTargetStore(session: session).reserve(missing)) { first, _ in first }
@@ -86,33 +88,41 @@ struct ActivityReports {
             ).column("id")
             sendable = Set(found)
         }
-        try findFormerUsers(of: reports.filter { $0.report.token != nil && activities[$0.key] == nil })
+        try findFormerUsers(of: reports.filter { $0.report.token != nil && activities[$0.key] == nil }, in: batch)
     }
 
     /// A device may get a start after its user has left, and then reports the activity for the next user. The start of the backend says
     /// whose it is. An activity that a device made counts for no other user: its name may be guessed.
-    private mutating func findFormerUsers(of reports: [Taken]) throws {
+    private mutating func findFormerUsers(of reports: [Taken], in batch: RegistryBatch) throws {
         guard !reports.isEmpty else { return }
         let rows = try session.execute(
             """
-            SELECT e.index, f.owner
-            FROM unnest(\(Array(reports.indices))::bigint[], \(reports.map(\.key.app))::bigint[], \(reports.map(\.installation.id))::uuid[],
-                    \(reports.map(\.key.id))::text[])
-                AS e (index, app_id, installation, id)
+            SELECT e.index, h.owner
+            FROM unnest(\(Array(reports.indices))::bigint[], \(reports.map(\.key.app))::bigint[], \(reports.map(\.installation.id))::uuid[])
+                AS e (index, app_id, installation)
             CROSS JOIN LATERAL (
-                SELECT a.owner FROM (
-                    SELECT app_id, owner FROM installation_history
-                    WHERE app_id = e.app_id AND installation = e.installation AND at > now() - interval '12 hours'
-                        AND event IN ('signed_out', 'deregistered') ORDER BY id DESC LIMIT 100
-                ) AS h CROSS JOIN LATERAL (
-                    SELECT * FROM activities
-                    WHERE app_id = h.app_id AND owned_by = activity_owner(h.owner, NULL) AND id = e.id LIMIT 1
-                ) AS a WHERE a.is_started_for_user AND a.started_at > now() - interval '12 hours' LIMIT 1
-            ) AS f
+                SELECT id, owner FROM installation_history
+                WHERE app_id = e.app_id AND installation = e.installation AND at > now() - interval '12 hours'
+                    AND event IN ('signed_out', 'deregistered') ORDER BY id DESC LIMIT 100
+            ) AS h WHERE h.owner IS NOT NULL ORDER BY h.id
             """)
-        for row in rows {
-            let index: Int = try row["index"]
-            ofFormerUsers[reports[index].key] = try row["owner"]
+        var left = try rows.map { row in (report: reports[try row["index"]], user: try row["owner"] as String) }
+        // The lines of this transaction come later.
+        left += reports.flatMap { report in batch.usersWhoLeft(report.installation, before: report.ownerEpoch).map { (report, $0) } }
+        guard !left.isEmpty else { return }
+        let found = try session.execute(
+            """
+            SELECT e.index
+            FROM unnest(\(Array(left.indices))::bigint[], \(left.map(\.report.key.app))::bigint[], \(left.map(\.user))::text[],
+                    \(left.map(\.report.key.id))::text[])
+                AS e (index, app_id, owner, id)
+            CROSS JOIN LATERAL (
+                SELECT * FROM activities WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, NULL) AND id = e.id LIMIT 1
+            ) AS a WHERE a.is_started_for_user AND a.started_at > now() - interval '12 hours' ORDER BY e.index
+            """)
+        for row in found {
+            let (report, user) = left[try row["index"]]
+            ofFormerUsers[report.key] = user
         }
     }
 
@@ -192,6 +202,16 @@ struct ActivityOver: ProblemError {
 }
 
 extension RegistryBatch {
+    /// The users whose epochs at the installation the batch ends, of those before this epoch, in order.
+    fileprivate func usersWhoLeft(_ installation: InstallationKey, before epoch: Int64) -> [String] {
+        history.compactMap { entry in
+            guard entry.event == .signedOut || entry.event == .deregistered, entry.app == installation.app,
+                entry.installation == installation.id, entry.ownerEpoch.map({ $0 < epoch }) ?? false
+            else { return nil }
+            return entry.owner
+        }
+    }
+
     /// Whether the token is also the update token of another activity there.
     fileprivate func hasOtherActivity(than id: String, with token: DeviceToken, at installation: InstallationKey) -> Bool {
         indices(of: installation).contains { index in

@@ -270,9 +270,9 @@ extension RegistryStore {
         }
         let reports = zip(requests, results).flatMap { request, result -> [ActivityReports.Taken] in
             guard case .success(let result) = result, let record = result.record else { return [] }
-            return ActivityReports.Taken.all(of: request, user: record.user, in: batch)
+            return ActivityReports.Taken.all(of: request, record, in: batch)
         }
-        try activities.lock(reports)
+        try activities.lock(reports, in: batch)
         let written = try save(batch, also: activities.writes(reports, batch: batch))
         return zip(requests, results).map { request, result in
             result.flatMap { result in
