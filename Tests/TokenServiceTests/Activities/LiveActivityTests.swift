@@ -78,6 +78,20 @@ struct LiveActivityTests {
         expect(accept(5, at: 8 * Self.hour) == .over)
     }
 
+    @Test("The end of its channel ends an activity that had started before: neither an update nor its first report brings it back")
+    mutating func endedByChannel() {
+        activity.reportedAt = nil
+        activity.channelEndedAt = -1
+        expect(Self.isWaiting(accept(1, at: 1000)))
+        activity.channelEndedAt = 1500
+        expect(activity.isOver(at: 2000) && accept(2, at: 2000) == .over)
+        expect(!activity.reported(hasFrequentUpdates: nil, now: 3000))
+        expect(activity.startedAt == 0 && activity.isOver(at: 3000))
+        expect(activity.turn(of: Self.id(1), window: 0, now: 3000) == .outdated)
+        expect(activity.renew(as: Self.id(9), ofThese: Self.sendable, now: 3000) == nil)
+        expect(accept(3, at: 4000, event: .end) == .turn(.send), "of its own sender")
+    }
+
     @Test("Two updates of priority 10 are a window apart; an end and priority 5 wait for none") mutating func window() {
         expect(accept(1, at: 1000, priority: 10, window: 60_000) == .turn(.send))
         _ = activity.queue.ended(Self.id(1))

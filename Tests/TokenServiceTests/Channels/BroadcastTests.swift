@@ -363,6 +363,44 @@ struct BroadcastTests {
         }
     }
 
+    @Test("A device that reports an activity after the end of its channel gets an end, and nothing brings the activity back")
+    func reportAfterEnd() async throws {
+        try await Self.run { running, shop, _, signal in
+            let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Match"}]"#
+            #expect(
+                try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"ada","tokens":\#(tokens)}"#).status == 201)
+            func report(_ activity: String, _ number: Int) async throws {
+                let reported = try await shop.put(
+                    "/v1/apps/shop/installations/\(installation(1))/activities/\(activity)",
+                    #"{"token":"\#(token(number))","channel":"game"}"#)
+                #expect(reported.status == 200)
+            }
+            // The start says nothing of the channel: its devices cannot follow it.
+            try await ActivityLineTests.send(ActivityLineTests.start("late", type: "Match"), by: shop)
+            #expect(try await Self.next(signal).deliveries.map(\.token.hex) == [token(2)])
+            let update = try await ActivityLineTests.send(ActivityLineTests.change("late", 1), by: shop)
+            try await report("early", 3)
+            try await Self.send(Self.state(1, event: "end"), by: shop)
+            let broadcast = try await Self.next(signal)
+            try await running.report(.accepted, of: broadcast, status: 200)
+            _ = try await running.completed(broadcast.notification, shop)
+            for (activity, number) in [("early", 4), ("late", 5)] {
+                for _ in 1...2 { try await report(activity, number) }
+                let end = try await Self.next(signal)
+                #expect(end.deliveries.map(\.token.hex) == [token(number)])
+                #expect(try JSONValue.parse(end.payload)["aps"]?["event"]?.stringValue == "end")
+                #expect(try await shop.get("/v1/apps/shop/activities/\(activity)?user=ada").json.text("state") == "ended")
+                let more = try await ActivityLineTests.send(ActivityLineTests.change(activity, 2), by: shop)
+                #expect(try await ActivityLineTests.state(more, shop) == "no_targets")
+            }
+            // Fan-out looks at the update again.
+            try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE notification = \(update)")
+            _ = try await eventually { () -> Bool? in try await ActivityLineTests.state(update, shop) == "cancelled" ? true : nil }
+            #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == 0)
+            #expect(try await shop.delete("/v1/apps/shop/channels/game").status == 204)
+        }
+    }
+
     @Test("A body that a channel cannot take is refused with the place of the fault") func badInput() async throws {
         try await Self.run { running, shop, _, _ in
             let large = String(repeating: "x", count: 4500)

@@ -88,7 +88,25 @@ struct ActivityReports {
             ).column("id")
             sendable = Set(found)
         }
+        try findChannelEnds(of: reports.filter { $0.report.token != nil && activities[$0.key] != nil })
         try findFormerUsers(of: reports.filter { $0.report.token != nil && activities[$0.key] == nil }, in: batch)
+    }
+
+    /// A report may name another channel than the activity follows. The end that was sent to it counts.
+    private mutating func findChannelEnds(of reports: [Taken]) throws {
+        let naming = reports.compactMap { taken in taken.report.channel.map { (key: taken.key, channel: $0) } }
+        guard !naming.isEmpty else { return }
+        let rows = try session.execute(
+            """
+            SELECT e.index, q.ended_at
+            FROM unnest(\(Array(naming.indices))::bigint[], \(naming.map(\.key.app))::bigint[], \(naming.map(\.channel))::text[])
+                AS e (index, app_id, name)
+            JOIN update_targets q ON q.app_id = e.app_id AND q.owned_by = 'channel' AND q.id = e.name ORDER BY e.index
+            """)
+        for row in rows {
+            let index: Int = try row["index"]
+            activities[naming[index].key]?.channelEndedAt = try row.milliseconds("ended_at")
+        }
     }
 
     /// A device may get a start after its user has left, and then reports the activity for the next user. The start of the backend says
@@ -149,9 +167,9 @@ struct ActivityReports {
             let (isFirst, copy) = (activity.reportedAt == nil, PushID.timeOrdered(milliseconds: batch.now))
             // An end that waits for the first token goes there. After an end that expired, or an end without a sender, none waits.
             let isWaiting = activity.queue.isWaiting && activity.queue.newest.map { sendable.contains($0) } ?? false
+            if let channel = report.channel { later.append(Self.follow(key, channel)) }
             if activity.reported(hasFrequentUpdates: report.hasFrequentUpdates, now: batch.now), activity.endedAt == nil || isWaiting {
                 if activity.queue.isWaiting, let newest = activity.queue.newest { released.append(newest) }
-                if let channel = report.channel { later.append(Self.follow(key, channel)) }
                 if !isFirst, isTokenNew, let original = activity.renew(as: copy, ofThese: sendable, now: batch.now) {
                     copies.append((original, copy))
                 }

@@ -16,6 +16,10 @@ package struct UpdateTarget: Equatable, Sendable {
 
     package let key: Key
     package var attributesType: String?
+    /// The id of the broadcast channel that the activity follows; a statement of its own writes it.
+    package private(set) var channel: Int64?
+    /// When the last end of that channel was sent: the activity is over if it had started before.
+    package var channelEndedAt: Int64?
     /// When its start was accepted or due; from the first report on, when that came. Nil: it is a channel.
     package var startedAt: Int64?
     /// A start to the user made it: the user's devices that have not reported a token of it may show it.
@@ -85,10 +89,11 @@ package struct UpdateTarget: Equatable, Sendable {
         }
     }
 
-    package init(key: Key, attributesType: String? = nil, startedAt: Int64? = nil) {
+    package init(key: Key, attributesType: String? = nil, startedAt: Int64? = nil, channel: Int64? = nil) {
         self.key = key
         self.attributesType = attributesType
         self.startedAt = startedAt
+        self.channel = channel
     }
 }
 
@@ -140,7 +145,15 @@ extension UpdateTarget {
         case over
     }
 
-    package func isOver(at now: Int64) -> Bool { endedAt != nil || startedAt.map { now >= $0 + Self.longestLife } ?? false }
+    package func isOver(at now: Int64) -> Bool {
+        endedAt != nil || isEndedByChannel || startedAt.map { now >= $0 + Self.longestLife } ?? false
+    }
+
+    /// A broadcast has ended the activity, and no sender of its own.
+    private var isEndedByChannel: Bool {
+        guard endedAt == nil, let startedAt, let channelEndedAt else { return false }
+        return channelEndedAt >= startedAt
+    }
 
     /// Accepts an update or an end.
     /// - Parameters:
@@ -200,10 +213,15 @@ extension UpdateTarget {
     /// - Returns: whether the activity goes on there; else it ends on the device.
     package mutating func reported(hasFrequentUpdates: Bool?, now: Int64) -> Bool {
         let isFirst = reportedAt == nil
-        // Quiet hours, a local time or a hold may have held the start back: it began later than it was accepted.
-        if isFirst { startedAt = now }
         reportedAt = reportedAt ?? now
         self.hasFrequentUpdates = hasFrequentUpdates ?? self.hasFrequentUpdates
+        if isEndedByChannel {
+            // An update of its own that waits goes nowhere.
+            if queue.isWaiting { (queue.newest, queue.isWaiting) = (nil, false) }
+            return false
+        }
+        // Quiet hours, a local time or a hold may have held the start back: it began later than it was accepted.
+        if isFirst { startedAt = now }
         // The end that was accepted while it was starting waits for this token.
         return isFirst || !isOver(at: now)
     }

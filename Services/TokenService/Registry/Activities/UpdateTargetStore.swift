@@ -69,7 +69,7 @@ package struct UpdateTargetStore {
             JOIN update_targets a ON a.app_id = e.app_id AND a.owned_by = activity_owner(e.owner, e.installation) AND a.id = e.id
             ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """)
-        return try Self.byKey(rows)
+        return try byKey(rows)
     }
 
     /// What a request says of an activity.
@@ -102,16 +102,37 @@ package struct UpdateTargetStore {
             ) AS o JOIN activities a ON a.app_id = o.app_id AND a.owned_by = o.owned_by AND a.id = o.id
             ORDER BY a.app_id, a.owned_by, a.id FOR NO KEY UPDATE OF a
             """)
-        return try Self.byKey(rows)
+        return try byKey(rows)
     }
 
-    private static func byKey(_ rows: PostgresRows) throws -> [UpdateTarget.Key: UpdateTarget] {
+    private func byKey(_ rows: PostgresRows) throws -> [UpdateTarget.Key: UpdateTarget] {
         var targets: [UpdateTarget.Key: UpdateTarget] = [:]
         for row in rows {
             let target = try UpdateTarget(row)
             targets[target.key] = target
         }
-        return targets
+        let ends = try channelEnds(Set(targets.values.filter { $0.endedAt == nil }.compactMap(\.channel)))
+        guard !ends.isEmpty else { return targets }
+        return targets.mapValues { target in
+            var target = target
+            target.channelEndedAt = target.channel.flatMap { ends[$0] }
+            return target
+        }
+    }
+
+    /// When the last end of each of these channels was sent. A statement of its own: one that waited for a lock sees the channels as they
+    /// were before.
+    private func channelEnds(_ channels: Set<Int64>) throws -> [Int64: Int64] {
+        guard !channels.isEmpty else { return [:] }
+        let rows = try session.execute(
+            """
+            SELECT c.id, q.ended_at FROM channels c
+            JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = c.name
+            WHERE c.id = ANY (\(channels.sorted())) AND q.ended_at IS NOT NULL
+            """)
+        var ends: [Int64: Int64] = [:]
+        for row in rows { ends[try row["id"]] = try row.milliseconds("ended_at") }
+        return ends
     }
 
     /// Who is signed in on these installations.
@@ -259,7 +280,7 @@ extension UpdateTarget {
         let owner = Owner(user: try row["owner"], orInstallation: try row["installation"]) ?? .channel
         self.init(
             key: Key(app: try row["app_id"], owner: owner, id: try row["id"]), attributesType: try row["attributes_type"],
-            startedAt: try row.milliseconds("started_at"))
+            startedAt: try row.milliseconds("started_at"), channel: try row["channel"])
         isStartedForUser = try row["is_started_for_user"]
         reportedAt = try row.milliseconds("reported_at")
         hasFrequentUpdates = try row["has_frequent_updates"]
