@@ -261,6 +261,27 @@ struct ActivityLineTests {
         }
     }
 
+    @Test("A start that was held back for nine hours gets the update that came meanwhile, and a sign-out ends one that was not reported")
+    func heldStart() async throws {
+        try await Self.withPhone { running, shop in
+            try await running.jobs { signal in
+                for id in ["ride", "trip"] {
+                    try await Self.send(Self.start(id), by: shop)
+                    _ = try await signal.next()
+                }
+                try await running.execute("UPDATE activities SET started_at = started_at - interval '9 hours'")
+                let update = try await Self.send(Self.change("ride", 9), by: shop)
+                let record = try await shop.get("/v1/apps/shop/activities/ride?user=ada").json
+                #expect(record.text("state") == "starting" && record["waiting"]?.boolValue == true)
+                #expect(try await Self.report("ride", token: token(3), on: 1, by: shop) == 200)
+                let job = try PushJob(decoding: try await signal.next().body)
+                #expect(job.notification == update && job.deliveries.map(\.token.hex) == [token(3)])
+                #expect(try await shop.post("/v1/apps/shop/installations/\(installation(1))/logout").status == 200)
+                #expect(try await running.count("SELECT count(*) FROM activities WHERE id = 'trip' AND ended_at IS NOT NULL") == 1)
+            }
+        }
+    }
+
     @Test("A state without a stated timestamp is never older than those that were accepted before it", arguments: ["update", "end"])
     func clocksApart(event: String) async throws {
         try await Self.withPhone { running, shop in

@@ -156,6 +156,16 @@ struct LiveActivityTests {
         expect(activity.startedAt == late)
     }
 
+    @Test("Until a device reports it, an activity takes updates for a day: quiet hours may have held its start back")
+    mutating func heldStartsUpdates() {
+        activity.reportedAt = nil
+        expect(Self.isWaiting(accept(1, at: 9 * Self.hour)))
+        expect(accept(2, at: 24 * Self.hour) == .over)
+        expect(activity.reported(hasFrequentUpdates: nil, now: 10 * Self.hour))
+        expect(activity.turn(of: Self.id(1), window: 0, now: 10 * Self.hour) == .send)
+        expect(activity.isOver(at: 18 * Self.hour))
+    }
+
     @Test("A device that reports after the end ends the activity there") mutating func reports() {
         expect(activity.reported(hasFrequentUpdates: true, now: 5) && activity.hasFrequentUpdates)
         expect(activity.reportedAt == 1)

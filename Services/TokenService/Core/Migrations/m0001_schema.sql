@@ -585,14 +585,19 @@ CREATE INDEX activities_by_start ON update_targets (started_at);
 -- Who follows a channel now, up to a number: not past those that started long ago.
 CREATE INDEX activities_following ON update_targets (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
 CREATE INDEX activities_by_channel ON update_targets (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
--- A user's activities are kept for a week; a sign-out asks for those of eight hours.
+-- A user's activities are kept for a week; a sign-out asks for those of a day.
 CREATE INDEX activities_of_users ON update_targets (app_id, owned_by, started_at) WHERE is_started_for_user AND ended_at IS NULL;
 
 -- The Live Activities among them, to read and to write.
 CREATE VIEW activities AS SELECT * FROM update_targets WHERE started_at IS NOT NULL;
 
--- Eight hours after its start the system ends a Live Activity, and four hours after its end it leaves the lock screen (Apple, "Displaying
--- live data with Live Activities").
+-- Until when an activity lives if nothing ends it. Eight hours after its start the system ends a Live Activity (Apple, "Displaying live data
+-- with Live Activities"). A start may be held back: one that no device has reported has a day. With a channel no device has to report it.
+CREATE FUNCTION lives_until(a activities) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN a.started_at + CASE WHEN a.reported_at IS NULL AND a.channel IS NULL THEN interval '24 hours' ELSE interval '8 hours' END;
+
+-- Four hours after its end an activity leaves the lock screen (the same page of Apple's).
 CREATE VIEW activity_records AS
 SELECT a.*, c.name AS channel_name, e.ends_at, e.leaves_at,
     CASE WHEN coalesce(e.leaves_at, e.ends_at + interval '4 hours') <= now() THEN 'dismissed'
@@ -605,7 +610,7 @@ LEFT JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND
 -- A broadcast has ended it, if it had started before.
 CROSS JOIN LATERAL (SELECT q.ended_at >= a.started_at IS TRUE AS by_channel) AS o
 CROSS JOIN LATERAL (
-    SELECT least(a.ended_at, CASE WHEN o.by_channel THEN q.ended_at END, a.started_at + interval '8 hours') AS ends_at,
+    SELECT least(a.ended_at, CASE WHEN o.by_channel THEN q.ended_at END, lives_until(a)) AS ends_at,
         coalesce(a.dismissed_at, CASE WHEN o.by_channel THEN q.dismissed_at END) AS leaves_at
 ) AS e;
 
@@ -654,10 +659,11 @@ BEGIN ATOMIC
     SELECT a.app_id, a.owned_by, a.id
     FROM unnest(apps, installations, users, purposes) AS e (app_id, installation, owner, purpose)
     CROSS JOIN LATERAL (
-        SELECT * FROM activities
+        SELECT * FROM activities o
         WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, e.installation) AND is_started_for_user AND ended_at IS NULL
             -- A start that is not due yet may reach a device that the user gets until then.
-            AND started_at BETWEEN now() - interval '8 hours' AND now() + interval '1 minute' ORDER BY started_at
+            AND started_at BETWEEN now() - interval '24 hours' AND now() + interval '1 minute' AND lives_until(o) > now()
+        ORDER BY started_at
     ) AS a
     WHERE e.purpose IS NULL AND EXISTS (
         SELECT FROM tokens t

@@ -17,8 +17,9 @@ enum ActivityEnd {
     }
 
     /// Makes the ends, which run after the writes of the registry. An activity that no device of its owner may show any more is over, and
-    /// an update of it that waits goes nowhere: a device that reports the activity later gets an end. An end without a content state and with a dismissal date in the past removes the activity at once, and says nothing about it (Apple,
-    /// "Starting and updating Live Activities with ActivityKit push notifications").
+    /// an update of it that waits goes nowhere: a device that reports the activity later gets an end. An end without a content state and
+    /// with a dismissal date in the past removes the activity at once, and says nothing about it (Apple, "Starting and updating Live
+    /// Activities with ActivityKit push notifications").
     static func insert(_ places: [Place]) -> [PostgresQuery] {
         guard !places.isEmpty else { return [] }
         let (apps, installations) = (places.map(\.installation.app), places.map(\.installation.id))

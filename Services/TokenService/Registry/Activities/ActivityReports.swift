@@ -135,8 +135,9 @@ struct ActivityReports {
                     \(left.map(\.report.key.id))::text[])
                 AS e (index, app_id, owner, id)
             CROSS JOIN LATERAL (
-                SELECT * FROM activities WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, NULL) AND id = e.id LIMIT 1
-            ) AS a WHERE a.is_started_for_user AND a.started_at > now() - interval '12 hours' ORDER BY e.index
+                SELECT is_started_for_user, lives_until(o) AS ends_at FROM activities o
+                WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, NULL) AND id = e.id LIMIT 1
+            ) AS a WHERE a.is_started_for_user AND a.ends_at > now() - interval '4 hours' ORDER BY e.index
             """)
         for row in found {
             let (report, user) = left[try row["index"]]

@@ -10,6 +10,9 @@ package import TokenServiceKit
 package struct UpdateTarget: Equatable, Sendable {
     /// The system ends an activity eight hours after its start (Apple, "Displaying live data with Live Activities").
     package static let longestLife: Int64 = 8 * 3_600_000
+    /// Quiet hours, a local time or a hold may hold a start back, so an activity without a token lives longer by that. The schema's function
+    /// `lives_until` has the same rule.
+    package static let longestStart: Int64 = 24 * 3_600_000
     /// Broadcasts of a channel are as far apart. Apple publishes no limit; beyond about one a second it answers `TooManyRequests`
     /// (docs/apns.md, Broadcasts).
     package static let broadcastWindow: Int64 = 1000
@@ -146,7 +149,8 @@ extension UpdateTarget {
     }
 
     package func isOver(at now: Int64) -> Bool {
-        endedAt != nil || isEndedByChannel || startedAt.map { now >= $0 + Self.longestLife } ?? false
+        let life = reportedAt == nil && channel == nil ? Self.longestStart : Self.longestLife
+        return endedAt != nil || isEndedByChannel || startedAt.map { now >= $0 + life } ?? false
     }
 
     /// A broadcast has ended the activity, and no sender of its own.
@@ -220,7 +224,7 @@ extension UpdateTarget {
             if queue.isWaiting { (queue.newest, queue.isWaiting) = (nil, false) }
             return false
         }
-        // Quiet hours, a local time or a hold may have held the start back: it began later than it was accepted.
+        // The start may have been held back: the activity began later than it was accepted.
         if isFirst { startedAt = now }
         // The end that was accepted while it was starting waits for this token.
         return isFirst || !isOver(at: now)

@@ -178,7 +178,7 @@ extension ActivityRecord {
             "state", .word,
             """
             `starting`: no device has reported an update token, and it follows no channel. `ended`: by its sender, by its channel, by a \
-            sign-out or eight hours after its start. `dismissed`: off the lock screen.
+            sign-out or eight hours after its start, or a day after a start that no device has reported. `dismissed`: off the lock screen.
             """
         ) { $0.state },
         .required("started_at", .time, "When its start was accepted or due, or when a device first reported its update token.") {

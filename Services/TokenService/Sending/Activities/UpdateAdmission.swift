@@ -72,9 +72,10 @@ struct UpdateAdmission {
             }
             if earlier.queue.isWaiting, let newest = earlier.queue.newest { superseded.append(newest) }
         }
+        let timing = notification.request.timing
         var activity = UpdateTarget(
             key: key, attributesType: change.attributesType,
-            startedAt: notification.request.timing.notBefore ?? notification.acceptedAt)
+            startedAt: max(timing.notBefore ?? timing.localTime?.earliest ?? 0, notification.acceptedAt))
         activity.isStartedForUser = notification.request.target.user != nil
         activity.queue.newestTimestamp = change.timestamp
         activity.staleAt = change.staleDate.map { $0 * 1000 }
