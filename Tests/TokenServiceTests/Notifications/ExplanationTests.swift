@@ -208,7 +208,9 @@ struct ExplanationTests {
             #expect(before.conclusion == "waiting" && before.steps.contains("signed_out_before"), "\(before.steps)")
             try await running.execute(
                 "UPDATE fan_outs SET not_before = clock_timestamp(), due_at = clock_timestamp(), free_from = clock_timestamp()")
-            try await eventually { try await shop.get("/v1/apps/shop/notifications/\(id)").json.text("state") == "no_targets" ? true : nil }
+            _ = try await eventually {
+                try await shop.get("/v1/apps/shop/notifications/\(id)").json.text("state") == "no_targets" ? true : nil
+            }
             let after = try await Self.why(id, "ada", shop)
             #expect(after.conclusion == "not_sent" && after.steps.contains("signed_out_before"), "\(after.steps)")
         }
