@@ -99,7 +99,7 @@ struct BadInputTests {
         .invalid(#"{"user":null,"tokens":[],"app_tags":[1]}"#, "/app_tags/0 wrong_type"),
         .invalid(#"{"user":null,"tokens":[],"tags":[]}"#, "/tags not_allowed"),
         .invalid(#"{"user":null,"tokens":[],"replaces":"0"}"#, "/replaces invalid_token"),
-        .invalid(#"{"user":null,"tokens":[],"keeps":["alert","activity:a"]}"#, "/keeps/1 unsupported_value"),
+        .invalid(#"{"user":null,"tokens":[],"keeps":["activity_start:Ride","channel:a"]}"#, "/keeps/1 unsupported_value"),
         .invalid(#"{"user":null,"tokens":[],"keeps":[1]}"#, "/keeps/0 wrong_type"),
     ]
 

@@ -55,6 +55,18 @@ extension RegisteredToken {
     }
 }
 
+extension Purpose {
+    fileprivate static var rule: String {
+        "one of \(plain.map(\.rawValue).joined(separator: ", ")), activity_start:<attributes type>, activity:<the activity's id>"
+    }
+
+    /// - Returns: nil for a word that is no purpose of a token.
+    fileprivate init?(ofToken word: String) {
+        guard let purpose = Purpose(rawValue: word), purpose.isOfToken else { return nil }
+        self = purpose
+    }
+}
+
 extension InstallationProfile {
     static let maximumBytes = 64
 
@@ -88,12 +100,12 @@ extension JSONObjectReader {
         return tokens
     }
 
-    /// Tokens of Live Activities stay in any case.
+    /// Tokens of Live Activities stay in any case. It may name these all the same: a device names each purpose for which iOS has failed.
     mutating func keptPurposes() -> Set<Purpose> {
-        let words = optionalStrings("keeps", maximumCount: Purpose.plain.count, maximumBytes: 2 * Purpose.maximumNameBytes) ?? []
-        let kept = words.map { word in Purpose.plain.first { $0.rawValue == word } }
+        let words = optionalStrings("keeps", maximumCount: RegisteredToken.maximumListed, maximumBytes: 2 * Purpose.maximumNameBytes) ?? []
+        let kept = words.map { Purpose(ofToken: $0) }
         for index in kept.indices where kept[index] == nil {
-            problem("keeps", step: "/\(index)", "unsupported_value", "one of \(Purpose.plain.map(\.rawValue).joined(separator: ", "))")
+            problem("keeps", step: "/\(index)", "unsupported_value", Purpose.rule)
         }
         return Set(kept.compactMap { $0 })
     }
@@ -101,11 +113,8 @@ extension JSONObjectReader {
     /// `alert` where it is left out.
     fileprivate mutating func purpose() -> Purpose? {
         guard let text = optionalString("purpose", maximumBytes: 2 * Purpose.maximumNameBytes) else { return .alert }
-        let purpose = Purpose(rawValue: text).flatMap { $0.isOfToken ? $0 : nil }
-        if purpose == nil {
-            let plain = Purpose.plain.map(\.rawValue).joined(separator: ", ")
-            problem("purpose", "unsupported_value", "one of \(plain), activity_start:<attributes type>, activity:<the activity's id>")
-        }
+        let purpose = Purpose(ofToken: text)
+        if purpose == nil { problem("purpose", "unsupported_value", Purpose.rule) }
         return purpose
     }
 
@@ -172,7 +181,8 @@ extension Registration {
             .required("user", .user.orNull, "The signed-in user; null for none."),
             .required(
                 "tokens", tokens,
-                "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay."),
+                "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay, and those in `keeps`."
+            ),
             .omissible("keeps", RegisteredToken.keptPurposes),
             .omissible(
                 "replaces", .deviceToken,
@@ -193,9 +203,10 @@ extension RegisteredToken {
     package static let maximumExported = InstallationBounds().activeTokens
     static let exportedList = JSONSchema.array(request, maximum: maximumExported).unique
 
-    static let keptPurposes = JSONSchema.array(.words(Purpose.plain.map(\.rawValue)), maximum: Purpose.plain.count).described(
+    static let keptPurposes = JSONSchema.array(.purpose, maximum: maximumListed).described(
         """
-        Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is none.
+        Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is none. \
+        Those of Live Activities stay in any case.
         """
     )
 
