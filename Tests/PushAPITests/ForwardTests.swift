@@ -151,6 +151,34 @@ struct ForwardTests {
         }
     }
 
+    @Test("A session gets a credential for its own user and installation, and for no other") func credentials() async throws {
+        var over = Self.ada
+        over.isOver = true
+        let nobody = PushAPI.DeviceSession(user: nil, installation: Self.installation)
+        let other = "6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b12"
+        let text = #"{"credential":"psd_x","installation":"i","user":null,"expires_at":"2026-11-26T12:00:00.250Z"}"#
+        try await ScriptedServer.run([.answer(201, text), .answer(201, text)]) { [over] server, url in
+            let shop = PushAPI.test(url).app("shop")
+            for (installation, user, session) in [
+                (Self.installation, "grace", Self.ada), (Self.installation, nil, Self.ada), (Self.installation, "ada", nobody),
+                (other, "ada", Self.ada), (other, nil, nobody), (Self.installation, "ada", over), ("x", "ada", Self.ada),
+                ("x", nil, PushAPI.DeviceSession(user: nil, installation: "x")),
+                (Self.installation, "a\u{308}da", PushAPI.DeviceSession(user: "\u{e4}da", installation: Self.installation)),
+            ] as [(String, String?, PushAPI.DeviceSession)] {
+                let none = try await shop.deviceCredential(installation: installation, user: user, in: session)
+                #expect(none == nil)
+            }
+            #expect(server.requests.isEmpty)
+            let adas = try await shop.deviceCredential(installation: Self.installation, user: "ada", in: Self.ada)
+            let nobodys = try await shop.deviceCredential(installation: Self.installation.uppercased(), user: nil, in: nobody)
+            #expect(adas != nil && nobodys != nil)
+            #expect(
+                server.requests.map(\.body) == [
+                    #"{"installation":"\#(Self.installation)","user":"ada"}"#, #"{"installation":"\#(Self.installation)","user":null}"#,
+                ])
+        }
+    }
+
     @Test("No redirect is followed with a device's tokens") func redirect() async throws {
         try await ScriptedServer.run([.answer(307, "", headers: [("Location", "/elsewhere")])]) { server, url in
             let request = PushAPI.DeviceRequest(method: "PUT", path: Self.root, body: Array(#"{"user":"ada","tokens":[]}"#.utf8))

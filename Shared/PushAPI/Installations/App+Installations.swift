@@ -67,7 +67,8 @@ extension PushAPI.App {
         _ = try await api.call(.init(.delete, path("installations", id), query: [("expected_user", expectedUser)]))
     }
 
-    /// Makes a credential for the app on one device. The caller knows that this user is signed in there.
+    /// Makes a credential for the app on one device. The caller knows that this user is signed in there: for what an app asks for there is
+    /// ``deviceCredential(installation:user:in:lifetime:)``.
     /// - Parameters:
     ///   - user: The only user whom the credential can sign in; nil for none.
     ///   - lifetime: How long it may register, in whole seconds; one hour by itself.

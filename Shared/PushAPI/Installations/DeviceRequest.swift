@@ -46,6 +46,23 @@ extension PushAPI.DeviceSession {
 }
 
 extension PushAPI.App {
+    /// Makes a device credential for the app that asks for it in a session: for the session's user and installation, and none once the
+    /// session is over. What the app claims is compared, and never passed on.
+    /// - Parameters:
+    ///   - installation: The one that the app asks for.
+    ///   - user: The user whom the app asks for; nil for none.
+    ///   - lifetime: How long it may register, in whole seconds; one hour by itself.
+    /// - Returns: Nil if the session gives no right to it: tell the app that it gets none.
+    /// - Throws: ``PushAPIError``
+    public func deviceCredential(
+        installation: String, user: String?, in session: PushAPI.DeviceSession, lifetime: Duration? = nil
+    ) async throws -> PushAPI.DeviceCredential? {
+        guard !session.isOver, user.map({ session.isOf($0) }) ?? (session.user == nil), let own = UUID(uuidString: session.installation),
+            UUID(uuidString: installation) == own
+        else { return nil }
+        return try await deviceCredential(installation: own.uuidString.lowercased(), user: session.user, lifetime: lifetime)
+    }
+
     /// Forwards a request of the app with your key, if the session may make it:
     ///
     /// * It is one of the seven requests of the client library, for this app and the session's installation.

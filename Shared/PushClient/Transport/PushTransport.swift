@@ -63,8 +63,8 @@ public enum PushServer: Sendable {
 
 /// Gets device credentials from the app's own backend.
 public protocol CredentialSource: Sendable {
-    /// The backend checks that `user` is signed in in this session, calls `POST /v1/apps/{app}/device-credentials`, and hands the answer
-    /// on.
+    /// The backend checks that `user` is signed in in this session and that the session's installation is this one, calls
+    /// `POST /v1/apps/{app}/device-credentials`, and hands the answer on. Its rules: `docs/guides/register-devices.md`.
     ///
     /// - Parameter user: Nil on a device where no user is signed in.
     /// - Returns: The credential; nil if the backend says that this user is not signed in here, or that it gives none without a user.
