@@ -127,6 +127,26 @@ struct ActivityTests {
             let guarded = try await shop.put(Self.path("ride-1"), #"{"token":"\#(token(3))","expected_user":"ada"}"#)
             #expect(guarded.status == 409 && guarded.code == "owner_mismatch")
             #expect(try await Self.active(shop)["activity:ride-1"] == token(2))
+            // The phone made the report for Ada, and sends it with the credential of the next user.
+            let next = try await shop.device(user: "eve")
+            let mixed = try await next.put(Self.path("ride-1"), #"{"token":"\#(token(3))","expected_user":"ada"}"#)
+            #expect(mixed.status == 409 && mixed.code == "owner_mismatch")
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE owner = 'eve'") == 0)
+        }
+    }
+
+    @Test("A registration may name Live Activities among the purposes that it keeps: their tokens stay in any case") func kept()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            let path = "/v1/apps/shop/installations/\(installation(1))"
+            let tokens = #"{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Ride"}"#
+            #expect(try await shop.put(path, #"{"user":"ada","tokens":[\#(tokens)]}"#).status == 201)
+            let keeps = #""keeps":["activity_start:Ride","activity:ride-1","location"]"#
+            let answer = try await shop.put(path, #"{"user":"ada","tokens":[{"token":"\#(token(1))"}],\#(keeps)}"#)
+            #expect(answer.status == 200, "\(answer.json)")
+            #expect(try await Self.active(shop) == ["alert": token(1), "activity_start:Ride": token(2)])
         }
     }
 

@@ -123,7 +123,7 @@ struct ProcessClockTests {
                 // Good for half an hour by the clock of the process that made it.
                 let credential = DeviceCredentialClaims(
                     app: try #require(AppSlug("shop")), installation: installation(1), user: "ada", ownerEpoch: 0,
-                    expiresAt: UnixTime.milliseconds() + hours * ClockStep.hour + 1_800_000)
+                    issuedAt: UnixTime.milliseconds() * 1000, expiresAt: UnixTime.milliseconds() + hours * ClockStep.hour + 1_800_000)
                 return shop.with(key: keys.text(credential))
             }
             for (step, status) in [(-96, 401), (-1, 401), (1, 201), (96, 401), (8760, 401)] as [(Int64, Int)] {

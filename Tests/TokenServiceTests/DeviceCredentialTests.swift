@@ -16,10 +16,11 @@ struct DeviceCredentialTests {
     private static let otherKey = String(repeating: "a1", count: 32)
 
     private static func credential(
-        user: String? = "ada", epoch: Int64 = 3, expiresAt: Int64 = 1_800_000_000_000
+        user: String? = "ada", epoch: Int64 = 3, issuedAt: Int64 = UnixTime.milliseconds() * 1000, expiresAt: Int64 = 1_800_000_000_000
     ) throws -> DeviceCredentialClaims {
         DeviceCredentialClaims(
-            app: try #require(AppSlug("shop")), installation: installation(1), user: user, ownerEpoch: epoch, expiresAt: expiresAt)
+            app: try #require(AppSlug("shop")), installation: installation(1), user: user, ownerEpoch: epoch, issuedAt: issuedAt,
+            expiresAt: expiresAt)
     }
 
     // MARK: The text
@@ -28,7 +29,7 @@ struct DeviceCredentialTests {
         "A credential is read as it was written", arguments: ["ada", "ren\u{e9}", String(repeating: "x", count: 256), "", nil] as [String?])
     func roundTrip(user: String?) throws {
         let keys = try #require(DeviceCredentialKeys(Self.key))
-        let credential = try Self.credential(user: user, epoch: .max, expiresAt: .min)
+        let credential = try Self.credential(user: user, epoch: .max, issuedAt: -1, expiresAt: .min)
         #expect(keys.verify(keys.text(credential)) == credential)
     }
 
@@ -61,15 +62,36 @@ struct DeviceCredentialTests {
 
     // MARK: The rule
 
-    @Test("It is good until the owner epoch ends by another cause than this user's own sign-in") func ownerEpochs() {
-        let own = ExpectedOwner.device(user: "ada", ownerEpoch: 5)
+    @Test("It is good until the owner epoch ends by another cause than this user's own sign-in") func ownerEpochs() throws {
+        let own = ExpectedOwner.device(try Self.credential(epoch: 5), expecting: .anyone)
         let cases: [(owner: String?, epoch: Int64, registers: Bool, signsOut: Bool)] = [
             ("ada", 5, true, true), ("ada", 6, true, true), (nil, 5, true, false), ("eve", 5, true, false), ("eve", 6, false, false),
             (nil, 6, false, false), ("ada", 7, false, false), ("ada", 4, false, false),
         ]
         for one in cases {
-            #expect(own.allows(one.owner, epoch: one.epoch) == one.registers, "\(one)")
-            #expect(own.allowsPresent(one.owner, epoch: one.epoch) == one.signsOut, "\(one)")
+            #expect(Self.refusal { try own.check(one.owner, epoch: one.epoch) } == (one.registers ? nil : "revoked"), "\(one)")
+            #expect(Self.refusal { try own.checkPresent(one.owner, epoch: one.epoch) } == (one.signsOut ? nil : "revoked"), "\(one)")
+        }
+    }
+
+    @Test("A device that expects a user is refused as a key is, if its credential is good") func expectedUser() throws {
+        let cases: [(expected: ExpectedOwner, owner: String?, refusal: String?)] = [
+            (.exactly("ada"), "ada", nil), (.exactly("eve"), "ada", "mismatch"), (.exactly(nil), "ada", "mismatch"),
+            (.exactly("eve"), "eve", "revoked"), (.anyone, "eve", "revoked"), (.anyone, "ada", nil),
+        ]
+        for one in cases {
+            let expected = ExpectedOwner.device(try Self.credential(epoch: 5), expecting: one.expected)
+            #expect(Self.refusal { try expected.checkPresent(one.owner, epoch: 5) } == one.refusal, "\(one)")
+            #expect(Self.refusal { try expected.check(one.owner, epoch: 6) } == one.refusal, "\(one)")
+        }
+    }
+
+    private static func refusal(_ check: () throws -> Void) -> String? {
+        do {
+            try check()
+            return nil
+        } catch {
+            return error is CredentialRevoked ? "revoked" : error is OwnerMismatch ? "mismatch" : "\(error)"
         }
     }
 
@@ -188,24 +210,111 @@ struct DeviceCredentialTests {
         }
     }
 
-    /// The device gave up waiting for its registration, and signed out. The registration arrives after the sign-out.
+    private enum End: CaseIterable {
+        case deviceSignsOut, deviceDeregisters, backendSignsOut, backendDeregisters, everywhere, erased
+    }
+
+    /// The device gave up waiting for its registration, and signed out. Or the backend signs out a session that has a credential already.
+    /// The registration arrives after the sign-out.
     @Test(
         "A sign-out that had nothing to do stops a late sign-in too", arguments: ["unknown", "without a user", "deregistered"],
-        [true, false])
-    func lateSignIn(before: String, deregisters: Bool) async throws {
+        End.allCases)
+    private func lateSignIn(before: String, end: End) async throws {
         try await RunningService.withDevices { running, shop in
             if before != "unknown" { #expect(try await shop.put(Self.path, #"{"user":null,"tokens":[]}"#).status == 201) }
             if before == "deregistered" { #expect(try await shop.delete(Self.path).status == 204) }
             let phone = try await shop.device(user: "ada")
             for _ in 1...2 {
-                let answer = deregisters ? try await phone.delete(Self.path) : try await phone.post(Self.path + "/logout")
-                #expect(answer.status == (deregisters ? 204 : 200))
+                let answer =
+                    switch end {
+                    case .deviceSignsOut: try await phone.post(Self.path + "/logout")
+                    case .deviceDeregisters: try await phone.delete(Self.path)
+                    case .backendSignsOut: try await shop.post(Self.path + "/logout", #"{"expected_user":"ada"}"#)
+                    case .backendDeregisters: try await shop.delete(Self.path)
+                    case .everywhere: try await shop.post("/v1/apps/shop/users/ada/logout")
+                    case .erased: try await running.client.erase("ada")
+                    }
+                #expect(answer.status == (end == .deviceDeregisters || end == .backendDeregisters ? 204 : 200))
             }
-            #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked")
+            for method in before == "without a user" && end != .backendDeregisters && end != .deviceDeregisters
+                ? ["PUT", "PATCH"] : ["PUT"]
+            {
+                let late = try await phone.call(method, Self.path, #"{"user":"ada","tokens":[]}"#)
+                #expect(late.status == 403 && late.code == "credential_revoked", "\(method): \(late.status)")
+            }
             #expect(try await shop.get("/v1/apps/shop/users/ada/installations").json["installations"]?.arrayValue?.isEmpty == true)
             // The next sign-in has a credential of its own.
             let again = try await shop.device(user: "ada")
             #expect(try await again.put(Self.path, #"{"user":"ada","tokens":[]}"#).status < 300)
+        }
+    }
+
+    @Test("A sign-out everywhere else leaves the one signed in, and ends the credentials that its user had until then")
+    func everywhereElse() async throws {
+        try await RunningService.withDevices { running, shop in
+            let phone = try await shop.device(user: "ada")
+            try await phone.register(installation(1), user: "ada", token: token(1))
+            #expect(try await shop.post("/v1/apps/shop/users/ada/logout", #"{"except":"\#(installation(1))"}"#).status == 200)
+            // Another session of hers may have one of this installation.
+            for (method, body) in [("PUT", #"{"user":"ada","tokens":[]}"#), ("PATCH", #"{"tokens":[{"token":"\#(token(9))"}]}"#)] {
+                #expect(try await phone.call(method, Self.path, body).code == "credential_revoked", "\(method)")
+            }
+            #expect(try await phone.put(Self.path + "/activities/ride", #"{"token":"\#(token(8))"}"#).code == "credential_revoked")
+            let again = try await shop.device(user: "ada")
+            #expect(try await again.register(installation(1), user: "ada", token: token(1)).status == 200)
+            // A sign-out takes nothing but the device's own user.
+            #expect(try await phone.post(Self.path + "/logout").status == 200)
+            #expect(try await shop.get(Self.path).json["user"]?.isNull == true)
+        }
+    }
+
+    @Test("A sign-out ends the credentials of its moment and before, of its user, installation and app alone") func moments() async throws {
+        try await RunningService.withDevices { running, shop in
+            let keys = try #require(DeviceCredentialKeys(Self.key))
+            func register(_ user: String, issuedAt: Int64) async throws -> APITestClient.Answer {
+                let expiresAt = UnixTime.milliseconds() + 60_000
+                let credential = try Self.credential(user: user, epoch: 0, issuedAt: issuedAt, expiresAt: expiresAt)
+                return try await shop.with(key: keys.text(credential)).put(Self.path, #"{"user":"\#(user)","tokens":[]}"#)
+            }
+            let other = try await running.client.makeApp("other")
+            for (client, path) in [
+                (shop, "shop/users/ada/logout"), (shop, "shop/installations/\(installation(2))/logout"), (other, "other/users/eve/logout"),
+                (other, "other/installations/\(installation(1))/logout"),
+            ] {
+                #expect(try await client.post("/v1/apps/\(path)").status == 200)
+            }
+            #expect(try await running.count("SELECT count(*) FROM sign_outs") == 4)
+            #expect(try await running.count("SELECT count(*) FROM installations") == 0, "an unknown installation leaves no other row")
+            let moment = try await running.count(
+                "SELECT (extract(epoch FROM min(signed_out_at)) * 1000000)::bigint AS count FROM sign_outs")
+            for step in [-1, 0] as [Int64] {
+                #expect(try await register("ada", issuedAt: moment + step).code == "credential_revoked", "\(step)")
+            }
+            // Older than every sign-out that the platform remembers.
+            #expect(try await register("eve", issuedAt: moment - 1000 * SignOutMoments.kept).code == "credential_revoked")
+            #expect(try await register("eve", issuedAt: moment - 1).status == 201)
+            #expect(try await shop.post(Self.path + "/logout").status == 200)
+            #expect(try await running.count("SELECT count(*) FROM sign_outs") == 4, "the owner epoch says it")
+            #expect(try await shop.post("/v1/apps/shop/tokens/logout", #"{"token":"\#(token(7))"}"#).status == 200)
+            #expect(try await running.count("SELECT count(*) FROM sign_outs") == 4, "a token that nobody has names nobody")
+        }
+    }
+
+    @Test("A device that expects another user than its own changes nothing") func guarded() async throws {
+        try await RunningService.withDevices { running, shop in
+            let eve = try await shop.device(user: "eve")
+            try await eve.register(installation(1), user: "eve", token: token(1))
+            for (method, path, body) in [
+                ("PUT", "", #"{"user":"eve","tokens":[],"expected_user":"ada"}"#), ("PATCH", "", #"{"tokens":[],"expected_user":"ada"}"#),
+                ("PATCH", "", #"{"user":"eve","tokens":[],"expected_user":null}"#), ("POST", "/logout", #"{"expected_user":"ada"}"#),
+                ("DELETE", "?expected_user=ada", nil),
+            ] as [(String, String, String?)] {
+                let answer = try await eve.call(method, Self.path + path, body)
+                #expect(answer.status == 409 && answer.code == "owner_mismatch", "\(method) \(path): \(answer.status)")
+            }
+            #expect(try await running.count("SELECT count(*) FROM tokens WHERE state = 'active'") == 1)
+            #expect(try await eve.put(Self.path, #"{"user":"eve","tokens":[],"expected_user":"eve"}"#).status == 200)
+            #expect(try await eve.post(Self.path + "/logout", #"{"expected_user":"eve"}"#).status == 200)
         }
     }
 

@@ -461,7 +461,7 @@ struct DeviceReceiptTests {
             let keys = try #require(DeviceCredentialKeys(RunningService.deviceKey))
             let old = DeviceCredentialClaims(
                 app: try #require(AppSlug("shop")), installation: installation(1), user: "ada", ownerEpoch: 2,
-                expiresAt: UnixTime.milliseconds() - 1)
+                issuedAt: UnixTime.milliseconds() * 1000, expiresAt: UnixTime.milliseconds() - 1)
             let late = try await Self.report(Self.receipt(job.notification), by: shop.with(key: keys.text(old)))
             #expect(late.status == 401 && late.code == "credential_expired")
             try await shop.register(installation(1), user: "eve", token: token(1))

@@ -366,7 +366,8 @@ struct LimitTests {
     private static func device(_ app: String) throws -> Caller {
         Caller(
             DeviceCredentialClaims(
-                app: try #require(AppSlug(app)), installation: installation(1), user: "ada", ownerEpoch: 0, expiresAt: .max))
+                app: try #require(AppSlug(app)), installation: installation(1), user: "ada", ownerEpoch: 0, issuedAt: 0,
+                expiresAt: .max))
     }
 
     @Test("The service refuses a body of more values than one in sixteen bytes of its route's limit") func manyValues() async throws {

@@ -75,6 +75,11 @@ extension StatementPlanTests {
             ) AS made WHERE next IS NOT NULL AND ordinal % 10 = 0
             """,
             """
+            INSERT INTO sign_outs (app_id, digest, signed_out_at)
+            SELECT 1 + n % 3, sha256(n::text::bytea), now() - n * interval '1 second'
+            FROM generate_series(\(first)::bigint, \(last)::bigint) AS n
+            """,
+            """
             INSERT INTO audit (action, key_id, app, object)
             SELECT CASE n % 50 WHEN 0 THEN 'key.created' ELSE 'tokens.read' END, 'k' || n % 20, CASE WHEN n % 100 <> 0
                 THEN 'app-' || n % 3 END,

@@ -85,6 +85,7 @@ struct StatementPlanTests {
             "tokens_once(token, app_id, purpose)", "tokens_by_installation(installation, app_id)", "tokens_pkey(id)",
         ],
         "RegistryBatch.vacate": ["tokens_pkey(id)"],
+        "SignOutMoments.read": ["sign_outs_pkey(app_id, digest)"],
         // Fan-out.
         "FanOutStore.tokens": ["tokens_one_active(app_id, ordinal, purpose)"],
         // An app's installations, tagged ones, and those of a list.
@@ -271,7 +272,8 @@ struct StatementPlanTests {
                 WHERE jsonb_typeof(node) = 'object' AND NOT (c.reltuples >= 0 AND pg_relation_size(c.oid) < 1000000)
                     AND t.name = ANY ('{installations, tokens, notifications, jobs, receipts, installation_history, idempotency_records,
                         notification_variants, fences, token_moves, notification_events, webhook_messages,
-                        quiet_hours, outcome_counts, fan_outs, targets, cancellations, audit, device_receipts}'));
+                        quiet_hours, outcome_counts, fan_outs, targets, cancellations, audit, device_receipts,
+                        sign_outs}'));
         END $$;
         """#
 }

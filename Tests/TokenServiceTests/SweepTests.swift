@@ -83,6 +83,17 @@ struct SweepTests {
                 """
             }
         ),
+        (
+            .signOuts, "sign_outs_by_time",
+            { old, young in
+                """
+                INSERT INTO sign_outs (app_id, digest, signed_out_at)
+                SELECT a.id, sha256(n::text::bytea), now() - CASE WHEN n > \(old) THEN interval '24 hours' ELSE interval '26 hours' END
+                    + n * interval '1 millisecond'
+                FROM generate_series(1, \(old) + \(young)) AS n, apps a
+                """
+            }
+        ),
     ]
 
     /// Rows that are old enough to go, then rows that are not.
@@ -98,7 +109,7 @@ struct SweepTests {
     {
         try await RunningService.run(.init(without: { $0 is Housekeeper || $0 is Relay || $0 is EventFeed })) { running in
             try await Self.fill(running, old: 5001, young: 4000)
-            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events, update_targets")
+            try await running.execute("ANALYZE outcome_counts, token_moves, fences, tokens, notification_events, update_targets, sign_outs")
             #expect(Self.fill.map(\.0.kind) == Sweep.all.map(\.kind), "a sweep that this test does not know")
             for (sweep, index, _) in Self.fill {
                 let steps = try await running.pool.transaction { session in

@@ -8,7 +8,8 @@ package import TokenServiceKit
 /// The rights of one app on one device: to register and sign out its own installation, for one user. The app's backend, which knows the
 /// user, fetches it and hands it to the app, so that no app holds an API key.
 ///
-/// Nothing is stored of it. It ends with its time, and with the installation's owner: see ``ExpectedOwner/device(user:ownerEpoch:)``.
+/// Nothing is stored of it. It ends with its time, with the installation's owner (``ExpectedOwner/device(_:expecting:)``), and with a
+/// sign-out that found nobody to sign out (``SignOutMoments``).
 package struct DeviceCredentialClaims: Equatable, Sendable {
     package static let prefix = "psd_"
     /// Seconds.
@@ -24,14 +25,17 @@ package struct DeviceCredentialClaims: Equatable, Sendable {
     package let user: String?
     /// The installation's when the credential was made; 0 if it was not registered.
     package let ownerEpoch: Int64
+    /// When it was made, by PostgreSQL's clock, which also says when a sign-out was: UNIX microseconds.
+    package let issuedAt: Int64
     /// UNIX milliseconds.
     package let expiresAt: Int64
 
-    package init(app: AppSlug, installation: PushID, user: String?, ownerEpoch: Int64, expiresAt: Int64) {
+    package init(app: AppSlug, installation: PushID, user: String?, ownerEpoch: Int64, issuedAt: Int64, expiresAt: Int64) {
         self.app = app
         self.installation = installation
         self.user = user
         self.ownerEpoch = ownerEpoch
+        self.issuedAt = issuedAt
         self.expiresAt = expiresAt
     }
 }
@@ -72,11 +76,11 @@ package struct DeviceCredentialKeys: Sendable {
 extension DeviceCredentialClaims {
     private static let version: UInt8 = 1
 
-    /// Version, epoch, end and installation in fixed places; then the app's length and text, and the user: a byte that says whether there
-    /// is one, and the rest.
+    /// Version, epoch, beginning, end and installation in fixed places; then the app's length and text, and the user: a byte that says
+    /// whether there is one, and the rest.
     fileprivate var bytes: [UInt8] {
         var bytes = [Self.version]
-        for number in [ownerEpoch, expiresAt] {
+        for number in [ownerEpoch, issuedAt, expiresAt] {
             for place in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: number >> Int64(56 - 8 * place))) }
         }
         bytes += installation.bytes
@@ -88,15 +92,16 @@ extension DeviceCredentialClaims {
     }
 
     fileprivate init?(bytes: [UInt8]) {
-        guard bytes.count >= 35, bytes[0] == Self.version else { return nil }
+        guard bytes.count >= 43, bytes[0] == Self.version else { return nil }
         func number(at start: Int) -> Int64 { bytes[start..<start + 8].reduce(0) { $0 << 8 | Int64($1) } }
-        let end = 34 + Int(bytes[33])
-        guard bytes.count > end, let installation = PushID(bytes: bytes[17..<33]),
-            let app = String(validating: bytes[34..<end], as: UTF8.self).flatMap({ AppSlug($0) }),
+        let end = 42 + Int(bytes[41])
+        guard bytes.count > end, let installation = PushID(bytes: bytes[25..<41]),
+            let app = String(validating: bytes[42..<end], as: UTF8.self).flatMap({ AppSlug($0) }),
             let user = String(validating: bytes[(end + 1)...], as: UTF8.self), bytes[end] <= 1
         else { return nil }
         self.init(
-            app: app, installation: installation, user: bytes[end] == 1 ? user : nil, ownerEpoch: number(at: 1), expiresAt: number(at: 9))
+            app: app, installation: installation, user: bytes[end] == 1 ? user : nil, ownerEpoch: number(at: 1), issuedAt: number(at: 9),
+            expiresAt: number(at: 17))
     }
 }
 
@@ -104,6 +109,12 @@ extension APIError {
     package static let credentialExpired = APIError(.credentialExpired, "fetch a new one through the app's backend")
     package static let credentialRevoked = APIError(
         .credentialRevoked, "another user signed in, or this one was signed out, since it was made; nothing was changed")
+}
+
+/// The installation has another user than the device credential's, or this one was signed out after it was made. The change had no effect.
+package struct CredentialRevoked: ProblemError {
+    package init() {}
+    package var problem: APIError { .credentialRevoked }
 }
 
 /// The keys that an operator gives to the service.

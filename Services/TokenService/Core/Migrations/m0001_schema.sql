@@ -321,6 +321,16 @@ END;
 CREATE INDEX token_moves_by_predecessor ON token_moves (predecessor);
 CREATE INDEX token_moves_by_time ON token_moves (moved_at);
 
+-- When a user was last signed out everywhere, and when an installation was although no user was signed in there: device credentials that
+-- were made until then are over. The name is a SHA-256: an erasure leaves such a row, and no name.
+CREATE TABLE sign_outs (
+    app_id bigint NOT NULL REFERENCES apps,
+    digest bytea NOT NULL CHECK (octet_length(digest) = 32),
+    signed_out_at timestamptz NOT NULL,
+    PRIMARY KEY (app_id, digest)
+);
+CREATE INDEX sign_outs_by_time ON sign_outs (signed_out_at);
+
 -- The events of each installation, and their causes. Rows are only appended. It has no foreign key: every registration inserts here, and
 -- nothing depends on a history without its installation.
 CREATE TABLE installation_history (

@@ -24,7 +24,7 @@ package struct DeviceReceiptIntake: Sendable {
         let app: App.ID
         let installation: PushID
         let receipts: [DeviceReceipt]
-        /// See ``ExpectedOwner/device(user:ownerEpoch:)``.
+        /// See ``ExpectedOwner/device(_:expecting:)``.
         let expectedOwner: ExpectedOwner
     }
 
@@ -45,7 +45,7 @@ package struct DeviceReceiptIntake: Sendable {
 
     /// - Parameter expectedOwner: The installation's owner; another one is no reporter.
     /// - Returns: One result for each receipt, in their order.
-    /// - Throws: ``OwnerMismatch``, and then nothing is counted; `PostgresError`; ``CommitQueueFull``.
+    /// - Throws: ``CredentialRevoked``, and then nothing is counted; `PostgresError`; ``CommitQueueFull``.
     package func count(
         _ receipts: [DeviceReceipt], of installation: PushID, app: App, expectedOwner: ExpectedOwner
     ) async throws -> [DeviceReceipt.Result] {
@@ -57,7 +57,7 @@ package struct DeviceReceiptIntake: Sendable {
     ) throws -> [Result<[DeviceReceipt.Result], any Error>] {
         let allowed = try allowed(items, in: session)
         let counted = try DeviceReceiptStore(session: session).count(allowed.map(\.report))
-        var answers = items.map { _ in Result<[DeviceReceipt.Result], any Error>.failure(OwnerMismatch()) }
+        var answers = items.map { _ in Result<[DeviceReceipt.Result], any Error>.failure(CredentialRevoked()) }
         for (item, results) in zip(allowed, counted) { answers[item.index] = .success(results) }
         return answers
     }
@@ -74,7 +74,7 @@ package struct DeviceReceiptIntake: Sendable {
         return try rows.compactMap { row in
             let (index, epoch): (Int, Int64) = (try row["index"], try row["owner_epoch"])
             let item = items[index]
-            guard item.expectedOwner.allowsPresent(try row["owner"], epoch: epoch) else { return nil }
+            do { try item.expectedOwner.checkPresent(row["owner"], epoch: epoch) } catch is CredentialRevoked { return nil }
             let report = DeviceReceiptStore.Report(
                 app: item.app, installation: item.installation, ownerEpoch: epoch, receipts: item.receipts)
             return (index: index, report: report)
@@ -112,9 +112,7 @@ package struct DeviceReceiptsController: Sendable {
     @Sendable private func report(_ call: APICall) async throws -> Response {
         let id = try call.id("id")
         let receipts = try await call.body().object { DeviceReceipt.list(&$0) }
-        let results = try await call.byDevice {
-            try await intake.count(receipts, of: id, app: call.app(), expectedOwner: call.owner(expected: .anyone))
-        }
+        let results = try await intake.count(receipts, of: id, app: call.app(), expectedOwner: call.owner(expected: .anyone))
         metrics.deviceReceipts(results)
         return JSONAnswer.response(.ok, DeviceReceipt.response, results)
     }

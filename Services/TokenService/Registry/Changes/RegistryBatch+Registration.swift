@@ -33,32 +33,31 @@ extension RegistryBatch {
             let key = InstallationKey(app: app.id, id: registration.installation)
             let row = installations[key]
             let isRegistered = row?.isRegistered ?? false
-            guard registration.expectedOwner.allows(row?.owner, epoch: row?.epoch ?? 0, isRegistered: isRegistered) else {
-                throw OwnerMismatch()
-            }
+            try registration.expectedOwner.check(row?.owner, epoch: row?.epoch ?? 0, isRegistered: isRegistered)
+            try checkCredential(of: registration.expectedOwner, in: app)
             guard registration.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             let target = Target(
                 user: registration.user, profile: registration.profile, tags: registration.tags,
                 isImported: registration.isListed && (!isRegistered || row?.isImported == true), tokens: registration.tokens,
-                keeps: registration.keeps, replaces: registration.replaces, replacesOwnOnly: registration.expectedOwner.isOfDevice,
+                keeps: registration.keeps, replaces: registration.replaces, replacesOwnOnly: registration.expectedOwner.credential != nil,
                 stamps: true)
             return (target, key)
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
-            let isAllowed =
-                if case .untouched = patch.user {
-                    patch.expectedOwner.allowsPresent(row.owner, epoch: row.epoch)
-                } else {
-                    patch.expectedOwner.allows(row.owner, epoch: row.epoch)
-                }
-            guard isAllowed else { throw OwnerMismatch() }
+            if case .untouched = patch.user {
+                try patch.expectedOwner.checkPresent(row.owner, epoch: row.epoch)
+            } else {
+                try patch.expectedOwner.check(row.owner, epoch: row.epoch)
+            }
+            try checkCredential(of: patch.expectedOwner, in: app)
             guard patch.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             return (Target(patch, of: row), key)
         case .report(let report):
             let key = InstallationKey(app: app.id, id: report.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
-            guard report.expectedOwner.allowsPresent(row.owner, epoch: row.epoch) else { throw OwnerMismatch() }
+            try report.expectedOwner.checkPresent(row.owner, epoch: row.epoch)
+            try checkCredential(of: report.expectedOwner, in: app)
             let tokens = report.token.map { [$0] } ?? []
             return (Target(user: row.owner, profile: row.profile, tokens: tokens, activity: report.id, stamps: false), key)
         case .tag(let assignment):
@@ -398,7 +397,7 @@ extension RegistryBatch.Target {
         profile.appTags = patch.appTags ?? profile.appTags
         self.init(
             user: patch.user.applied(to: row.owner), profile: profile, tokens: patch.tokens, keeps: patch.keeps, replaces: patch.replaces,
-            replacesOwnOnly: patch.expectedOwner.isOfDevice, stamps: false)
+            replacesOwnOnly: patch.expectedOwner.credential != nil, stamps: false)
     }
 }
 

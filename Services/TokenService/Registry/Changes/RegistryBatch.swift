@@ -21,6 +21,10 @@ package struct RegistryBatch {
     /// A stored installation was fenced although its predecessors were not read, so the result is invalid: ``RegistryStore`` reads the
     /// moves and computes it again.
     package internal(set) var isIncomplete = false
+    /// When users and installations were last signed out without effect: of every name that a change with a device credential asks for.
+    let signOuts: SignOutMoments
+    /// Installations that a change signed out, though no user was signed in.
+    package internal(set) var signedOutWithoutUser: Set<InstallationKey> = []
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
     let bounds: InstallationBounds
@@ -34,19 +38,21 @@ package struct RegistryBatch {
 
     /// - Parameter predecessors: The predecessors of each installation; nil if they were not read.
     package init(
-        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil, now: Int64,
-        bounds: InstallationBounds = InstallationBounds()
+        installations: [InstallationState], tokens: [TokenState], predecessors: [InstallationKey: Set<PushID>]? = nil,
+        signOuts: SignOutMoments = SignOutMoments(), now: Int64, bounds: InstallationBounds = InstallationBounds()
     ) {
         self.installations = Dictionary(uniqueKeysWithValues: installations.map { ($0.key, $0) })
         self.tokens = tokens
         self.predecessors = predecessors ?? [:]
         knowsMoves = predecessors != nil
+        self.signOuts = signOuts
         self.now = now
         self.bounds = bounds
         for index in tokens.indices { enter(index) }
     }
 
-    /// - Throws: ``OwnerMismatch``, ``PreconditionFailed``, ``NotRegistered``, ``TooManyChanges``; then this change did nothing.
+    /// - Throws: ``OwnerMismatch``, ``CredentialRevoked``, ``PreconditionFailed``, ``NotRegistered``, ``TooManyChanges``; then this change
+    ///   did nothing.
     package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
         switch change {
         case .register, .patch, .report:
@@ -171,29 +177,27 @@ extension RegistryBatch {
 
     /// Refuses if another user than expected is signed in there. An installation without a user is as every sign-out wants it.
     private func check(_ expected: ExpectedOwner, at keys: [InstallationKey]) throws {
-        for row in keys.compactMap({ installations[$0] }) where row.owner != nil && !expected.allowsPresent(row.owner, epoch: row.epoch) {
-            throw OwnerMismatch()
+        for row in keys.compactMap({ installations[$0] }) where row.owner != nil {
+            try expected.checkPresent(row.owner, epoch: row.epoch)
+            guard let credential = expected.credential else { continue }
+            try signOuts.check(credential, against: .init(row.key))
         }
+    }
+
+    /// Refuses a device whose user or installation was signed out since its credential was made, though the owner epoch does not say so:
+    /// the sign-out found no user there whose time it could end, or left the user signed in there.
+    func checkCredential(of expected: ExpectedOwner, in app: App) throws {
+        guard let credential = expected.credential else { return }
+        for name in SignOutMoments.Name.all(of: credential, in: app) { try signOuts.check(credential, against: name) }
+        guard credential.issuedAt > (now - SignOutMoments.kept) * 1000 else { throw CredentialRevoked() }
     }
 
     mutating func signOut(_ keys: [InstallationKey], expecting expected: ExpectedOwner) throws -> RegistryChange.Result {
         try check(expected, at: keys)
         let ended = keys.filter { installations[$0]?.owner != nil }
+        signedOutWithoutUser.formUnion(keys.filter { installations[$0]?.owner == nil })
         for key in ended { end(key, .logout) }
-        return RegistryChange.Result(installations: ended, fenced: fence(ended + unused(keys, by: expected)))
-    }
-
-    /// The installations without a user that a device signs out: their epoch ends too, or a sign-in by the same device that is still under
-    /// way would be accepted after its sign-out. An installation that is not known yet becomes one that was deregistered.
-    private mutating func unused(_ keys: [InstallationKey], by expected: ExpectedOwner) -> [InstallationKey] {
-        guard case .device(_, let issued) = expected else { return [] }
-        for key in keys where installations[key] == nil {
-            var row = InstallationState(
-                key: key, epoch: 1, profile: InstallationProfile(), createdAt: now, registeredAt: now, isStored: false)
-            row.deregister(.deregistered, at: now)
-            installations[key] = row
-        }
-        return keys.filter { key in installations[key].map { $0.isStored && $0.owner == nil && $0.epoch == issued } ?? false }
+        return RegistryChange.Result(installations: ended, fenced: fence(ended))
     }
 
     mutating func supersede(before change: RegistryChange, of app: App) throws -> RegistryChange.Result {
@@ -223,10 +227,8 @@ extension RegistryBatch {
 
     mutating func deregister(_ keys: [InstallationKey], expecting expected: ExpectedOwner) throws -> RegistryChange.Result {
         try check(expected, at: keys)
-        let unused = unused(keys.filter { installations[$0]?.isRegistered != true }, by: expected)
-        var result = deregister(keys.filter { installations[$0]?.isRegistered == true }, .deregistered, tokens: .deregistered)
-        result.fenced.formUnion(fence(unused))
-        return result
+        signedOutWithoutUser.formUnion(keys.filter { installations[$0]?.isRegistered != true })
+        return deregister(keys.filter { installations[$0]?.isRegistered == true }, .deregistered, tokens: .deregistered)
     }
 
     private mutating func deregister(

@@ -114,28 +114,32 @@ package struct RegistryRequest: Sendable {
     let user: String?
     /// Computed with the request, so that the database does not wait for it in the batch.
     let locks: [Int64]
+    /// Whose sign-outs can end the credential of the device that asks; computed as the locks.
+    let signOuts: [SignOutMoments.Name]
 
     package init(app: App, _ registration: Registration) {
         self.init(
-            app, .register(registration), registration.installation, registration.tokens, registration.replaces, user: registration.user)
+            app, .register(registration), registration.installation, registration.tokens, registration.replaces, registration.expectedOwner,
+            user: registration.user)
     }
 
     package init(app: App, _ patch: InstallationPatch) {
         var user: String?
         if case .set(let name) = patch.user { user = name }
-        self.init(app, .patch(patch), patch.installation, patch.tokens ?? [], patch.replaces, user: user)
+        self.init(app, .patch(patch), patch.installation, patch.tokens ?? [], patch.replaces, patch.expectedOwner, user: user)
     }
 
     package init(app: App, _ report: ActivityReport) {
-        self.init(app, .report(report), report.installation, report.token.map { [$0] } ?? [], nil, user: nil)
+        self.init(app, .report(report), report.installation, report.token.map { [$0] } ?? [], nil, report.expectedOwner, user: nil)
     }
 
     package init(app: App, _ assignment: TagAssignment) {
-        self.init(app, .tag(assignment), assignment.installation, [], nil, user: nil)
+        self.init(app, .tag(assignment), assignment.installation, [], nil, .anyone, user: nil)
     }
 
     private init(
-        _ app: App, _ change: RegistryChange, _ id: PushID, _ named: [RegisteredToken], _ replaces: DeviceToken?, user: String?
+        _ app: App, _ change: RegistryChange, _ id: PushID, _ named: [RegisteredToken], _ replaces: DeviceToken?,
+        _ expected: ExpectedOwner, user: String?
     ) {
         self.app = app
         self.change = change
@@ -143,6 +147,7 @@ package struct RegistryRequest: Sendable {
         installation = InstallationKey(app: app.id, id: id)
         tokens = named.map(\.token) + (replaces.map { [$0] } ?? [])
         locks = RegistryLock.keys(app: app.id, installations: [id], tokens: tokens, users: user.map { [$0] } ?? [])
+        signOuts = expected.signOuts(of: app)
     }
 
     /// The request's part of a batch's weight. A value that it names for many purposes counts once for each.

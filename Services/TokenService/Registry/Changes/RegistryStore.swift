@@ -19,12 +19,17 @@ package struct RegistryStore {
         package var tokens: [DeviceToken] = []
         /// All of their installations are read as well.
         package var users: [String] = []
+        /// Whose sign-outs are read as well: what can end the credentials of the devices that ask for the changes.
+        package var signOuts: [SignOutMoments.Name] = []
 
-        package init(app: App.ID, installations: [PushID], tokens: [DeviceToken] = [], users: [String] = []) {
+        package init(
+            app: App.ID, installations: [PushID], tokens: [DeviceToken] = [], users: [String] = [], signOuts: [SignOutMoments.Name] = []
+        ) {
             self.app = app
             self.installations = installations
             self.tokens = tokens
             self.users = users
+            self.signOuts = signOuts
         }
     }
 
@@ -41,9 +46,11 @@ package struct RegistryStore {
     ///   - allNeeds: In ascending order of app.
     ///   - names: To be locked first, in ascending order.
     package func load(_ allNeeds: [Needs], locking names: [Int64]) throws -> Loaded {
+        let signOuts = allNeeds.flatMap(\.signOuts)
         let answers = try session.pipeline(
             [RegistryLock.query(names)]
-                + allNeeds.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0), Self.standIns($0)] })
+                + allNeeds.flatMap { [Self.lockInstallations($0), Self.tokens($0), Self.openFences($0), Self.standIns($0)] }
+                + (signOuts.isEmpty ? [] : [SignOutMoments.read(signOuts)]))
         let now: Int64 = try answers[0].only().milliseconds("now")
         let parts = allNeeds.indices.map { 1 + 4 * $0 }
         let open = try parts.flatMap { try answers[$0 + 2].map { row in try (key: InstallationKey(row), fence: Fence(row)) } }
@@ -61,7 +68,9 @@ package struct RegistryStore {
             }
         }
         let tokens = try parts.flatMap { try answers[$0 + 1].map { row in try TokenState(row) } }
-        return Loaded(batch: RegistryBatch(installations: rows, tokens: tokens, now: now), openFences: open.map(\.fence))
+        let moments = signOuts.isEmpty ? SignOutMoments() : try SignOutMoments(signOuts, answers[1 + 4 * allNeeds.count])
+        return Loaded(
+            batch: RegistryBatch(installations: rows, tokens: tokens, signOuts: moments, now: now), openFences: open.map(\.fence))
     }
 
     /// Locks and reads tokens that APNs or the brake decides about. A token is read as it is under its lock.
@@ -126,7 +135,8 @@ package struct RegistryStore {
             // The foreign keys of token_moves guarantee it; without this check a missing row would make the loop endless.
             guard reached.isSubset(of: rows.keys) else { throw CorruptRow(table: "token_moves") }
         }
-        return RegistryBatch(installations: Array(rows.values), tokens: batch.tokens, predecessors: moves, now: batch.now)
+        return RegistryBatch(
+            installations: Array(rows.values), tokens: batch.tokens, predecessors: moves, signOuts: batch.signOuts, now: batch.now)
     }
 }
 
@@ -263,8 +273,12 @@ extension RegistryStore {
     func commit(_ change: RegistryChange, of app: App) throws -> Committed {
         var needs = Needs(app: app.id, installations: [])
         var target: RegistryChange.Target?
-        if case .signOut(let named, _) = change { target = named }
-        if case .deregister(let named, _) = change { target = named }
+        if case .signOut(let named, let expected) = change {
+            (target, needs.signOuts) = (named, expected.signOuts(of: app))
+        }
+        if case .deregister(let named, let expected) = change {
+            (target, needs.signOuts) = (named, expected.signOuts(of: app))
+        }
         switch target {
         case .installation(let id): needs.installations = [id]
         case .user(_, let ids): needs.installations = ids
@@ -280,6 +294,13 @@ extension RegistryStore {
         let names = needs.tokens.isEmpty ? RegistryLock.keys(app: app.id, installations: needs.installations) : []
         return try commit(
             change, of: app, reading: needs, locking: names, shown: { batch in target.flatMap { batch.keys(of: $0, app: app.id).first } })
+    }
+
+    /// Notes that a user is signed out everywhere, or erased. It locks the name first, so that a sign-in that is under way is either there
+    /// for the sign-out to end, or comes later and finds the moment.
+    package func noteSignOut(of user: String, app: App) throws {
+        try session.execute(RegistryLock.query(RegistryLock.keys(app: app.id, users: [user])))
+        try session.execute(SignOutMoments.write([SignOutMoments.Name(user: user, of: app.id)]))
     }
 
     /// A change of the next installations that a user owns, whose name it locks.

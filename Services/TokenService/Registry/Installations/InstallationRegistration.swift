@@ -253,10 +253,11 @@ extension RegistryStore {
     func commit(
         _ requests: [RegistryRequest], isShared: Bool = false
     ) throws -> [Result<InstallationRegistration.Committed, any Error>] {
-        let allNeeds = Dictionary(grouping: requests, by: \.app.id).sorted { $0.key < $1.key }.map { app, requests in
-            Needs(
+        let allNeeds = Dictionary(grouping: requests, by: \.app.id).sorted { $0.key < $1.key }.map { app, requests -> Needs in
+            let signOuts = Set(requests.flatMap(\.signOuts))
+            return Needs(
                 app: app, installations: Array(Set(requests.map(\.installation.id))), tokens: Array(Set(requests.flatMap(\.tokens))),
-                users: requests.compactMap(\.onlyInstallationOf))
+                users: requests.compactMap(\.onlyInstallationOf), signOuts: Array(signOuts))
         }
         var activities = try ActivityReports(requests, in: session)
         let loaded = try load(allNeeds, locking: RegistryLock.unique(requests.flatMap(\.locks)))

@@ -22,12 +22,16 @@ package struct InstallationStore {
         ).column("id")
     }
 
-    /// Reads the epoch of an installation, also of one that was deregistered; 0 if there is none.
-    func ownerEpoch(of installation: PushID) throws -> Int64 {
-        let epochs: [Int64] = try session.execute(
-            "SELECT owner_epoch FROM installations WHERE app_id = \(app.id) AND id = \(installation)"
-        ).column("owner_epoch")
-        return epochs.first ?? 0
+    /// Reads the epoch of an installation, also of one that was deregistered, and 0 if there is none; and PostgreSQL's clock before it
+    /// looked, in UNIX microseconds.
+    func ownerEpoch(of installation: PushID) throws -> (epoch: Int64, now: Int64) {
+        let row = try session.execute(
+            """
+            SELECT coalesce((SELECT owner_epoch FROM installations WHERE app_id = \(app.id) AND id = \(installation)), 0) AS owner_epoch,
+                floor(extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS now
+            """
+        ).only()
+        return (epoch: try row["owner_epoch"], now: try row["now"])
     }
 
     /// Unpublished fences of installations that the user was signed out of, by the user's latest 5,000 lines of history.

@@ -134,27 +134,35 @@ package enum ExpectedOwner: Equatable, Sendable {
     case anyone
     /// This user; nil: no user.
     case exactly(String?)
-    /// A device credential was made for this user when the installation had that owner epoch (0: it was not registered). It is good until
-    /// the epoch ends by another cause than this user's own sign-in with it.
-    case device(user: String?, ownerEpoch: Int64)
+    /// The caller is a device with its credential, and expects what a key may expect too. The credential is good until the owner epoch in
+    /// which it was made ends by another cause than this user's own sign-in with it. Epoch 0: the installation was not registered.
+    indirect case device(DeviceCredentialClaims, expecting: ExpectedOwner)
 
-    package var isOfDevice: Bool { if case .device = self { true } else { false } }
+    package var credential: DeviceCredentialClaims? { if case .device(let credential, _) = self { credential } else { nil } }
 
-    /// Whether a request that names the user from now on may go on.
+    /// Whose sign-outs the registry has to read before it can say whether the credential is good.
+    func signOuts(of app: App) -> [SignOutMoments.Name] { credential.map { SignOutMoments.Name.all(of: $0, in: app) } ?? [] }
+
+    /// Refuses a request that names the user from now on, if its sender did not know the present state. The credential comes first: a
+    /// device without rights does not learn who is signed in.
     /// - Parameters: the present state; no owner, 0 and false if there is none.
-    package func allows(_ owner: String?, epoch: Int64, isRegistered: Bool = true) -> Bool {
+    /// - Throws: ``CredentialRevoked``, ``OwnerMismatch``.
+    package func check(_ owner: String?, epoch: Int64, isRegistered: Bool = true) throws {
         switch self {
-        case .anyone: true
-        case .exactly(let expected): expected.hasSameBytes(as: owner)
-        case .device(let user, let issued): epoch == issued || isRegistered && epoch == issued + 1 && user.hasSameBytes(as: owner)
+        case .anyone: break
+        case .exactly(let expected): guard expected.hasSameBytes(as: owner) else { throw OwnerMismatch() }
+        case .device(let own, let expected):
+            let isOwn = isRegistered && own.user.hasSameBytes(as: owner)
+            guard epoch == own.ownerEpoch || isOwn && epoch == own.ownerEpoch + 1 else { throw CredentialRevoked() }
+            try expected.check(owner, epoch: epoch, isRegistered: isRegistered)
         }
     }
 
-    /// Whether a request that names no user may go on: it concerns the present owner. A device changes, reports for and signs out its own
-    /// user and no other.
-    package func allowsPresent(_ owner: String?, epoch: Int64) -> Bool {
-        if case .device(let user, _) = self, !user.hasSameBytes(as: owner) { return false }
-        return allows(owner, epoch: epoch)
+    /// The same for a request that names no user: it concerns the present owner. A device changes, reports for and signs out its own user
+    /// and no other.
+    package func checkPresent(_ owner: String?, epoch: Int64) throws {
+        if let own = credential, !own.user.hasSameBytes(as: owner) { throw CredentialRevoked() }
+        try check(owner, epoch: epoch)
     }
 }
 

@@ -27,7 +27,7 @@ package struct RegistrationController: Sendable {
         var wanted = try await call.body().object { Registration(&$0, installation: id, app: app) }
         wanted.precondition = try call.precondition()
         wanted.expectedOwner = try call.owner(expected: wanted.expectedOwner, stating: wanted.user)
-        let result = try await call.byDevice { [wanted] in try await registration.register(wanted, app: app) }
+        let result = try await registration.register(wanted, app: app)
         return registered(result, app: app)
     }
 
@@ -44,7 +44,7 @@ package struct RegistrationController: Sendable {
             } else {
                 call.owner(expected: patch.expectedOwner)
             }
-        let result = try await call.byDevice { [patch] in try await registration.change(patch, app: app) }
+        let result = try await registration.change(patch, app: app)
         return registered(result, app: app)
     }
 
@@ -92,7 +92,7 @@ extension APICall {
     /// The owner that the registry must find.
     /// - Parameter expected: The owner that the request expects; a device's credential says more.
     package func owner(expected: ExpectedOwner) -> ExpectedOwner {
-        caller.device.map { .device(user: $0.user, ownerEpoch: $0.ownerEpoch) } ?? expected
+        caller.device.map { .device($0, expecting: expected) } ?? expected
     }
 
     /// The owner that the registry must find, for a request that states the owner.
@@ -102,14 +102,5 @@ extension APICall {
             throw APIError(.forbidden, "a device credential registers its own user, and this names another one")
         }
         return owner(expected: expected)
-    }
-
-    /// Runs a change. If the registry finds another owner, a device learns that its credential is over.
-    package func byDevice<Result>(_ change: () async throws -> Result) async throws -> Result {
-        do {
-            return try await change()
-        } catch is OwnerMismatch where caller.device != nil {
-            throw APIError.credentialRevoked
-        }
     }
 }

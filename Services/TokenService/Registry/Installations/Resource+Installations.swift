@@ -22,8 +22,8 @@ extension Resource {
     private static let register = Operation(
         .register, "registerInstallation", "Register: the full state of one installation",
         """
-        Idempotent. Tokens that the list no longer names are retired, but for those of Live Activities; a token that another \
-        installation holds moves here; another user than before ends everything that is queued for the previous one.
+        Idempotent. Tokens that the list no longer names are retired, but for those of Live Activities and of the purposes in `keeps`; a \
+        token that another installation holds moves here; another user than before ends everything that is queued for the previous one.
         """,
         parameters: [ifMatch], request: .json(Registration.request),
         answers: [
@@ -52,8 +52,9 @@ extension Resource {
         .makeDeviceCredential, "makeDeviceCredential", "Make a credential for the app on one device",
         """
         For the app's backend, which knows who is signed in: it hands the credential to the app, which registers and signs out its own \
-        installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, and as soon as another user \
-        signs in on the installation or its user is signed out.
+        installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, as soon as another user signs \
+        in on the installation, and with a sign-out there or of its user everywhere, also before it was used. The user must be that of \
+        the session in which the app asks, and the installation the session's own: what the app claims of them proves nothing.
         """,
         request: .json(DeviceCredentialClaims.request),
         answers: [Answer(201, "Made. It is stored nowhere.", .json(DeviceCredentialClaims.response))],

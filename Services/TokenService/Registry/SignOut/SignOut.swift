@@ -2,7 +2,8 @@ package import Postgres
 package import PushModel
 package import TokenServiceApps
 
-/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused for lack of an effect.
+/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused for lack of an effect. One without an effect is
+/// kept in mind (``SignOutMoments``).
 package struct SignOut: Sendable {
     /// A user's installations in one transaction.
     private static let page = 100
@@ -67,8 +68,11 @@ package struct SignOut: Sendable {
         var cursor: PushID? = .lowest
         var published: Set<Int64> = []
         while let from = cursor {
+            let isFirst = from == .lowest
             let page = try await pool.registryTransaction { session in
-                try RegistryStore(session: session).commitPage(of: user, after: from, limit: Self.page, app: app) { ids in
+                // With the first page: credentials that are made while the other pages follow belong to a new session.
+                if isFirst { try RegistryStore(session: session).noteSignOut(of: user, app: app) }
+                return try RegistryStore(session: session).commitPage(of: user, after: from, limit: Self.page, app: app) { ids in
                     .signOut(.user(user, among: ids.filter { $0 != except }), expecting: .anyone)
                 }
             }

@@ -30,7 +30,7 @@ package struct SignOutController: Sendable {
             return expected
         }
         let owner = call.owner(expected: expected)
-        return answer(try await call.byDevice { try await signOut.logOut(id, expected: owner, app: call.app()) }, of: id)
+        return answer(try await signOut.logOut(id, expected: owner, app: call.app()), of: id)
     }
 
     @Sendable private func logOutToken(_ call: APICall) async throws -> Response {
@@ -80,7 +80,7 @@ package struct SignOutController: Sendable {
         let user = try call.words("expected_user", maximumBytes: StatedUser.maximumBytes)
         let expected = user.map { ExpectedOwner.exactly($0) } ?? .anyone
         let owner = call.owner(expected: expected)
-        try await call.byDevice { try await signOut.deregister(id, expected: owner, app: call.app()) }
+        try await signOut.deregister(id, expected: owner, app: call.app())
         return JSONAnswer.noContent
     }
 

@@ -72,7 +72,7 @@ struct Supersession: Sendable {
         let others = try InstallationStore(session: session, app: app).installations(ownedBy: user, after: .lowest, limit: page + 1)
             .filter { $0 != successor }.prefix(page)
         guard !others.isEmpty else { return nil }
-        let needs = RegistryStore.Needs(app: app.id, installations: others + [successor])
+        let needs = RegistryStore.Needs(app: app.id, installations: others + [successor], signOuts: request.signOuts)
         return try RegistryStore(session: session).commit(.supersede(before: request.change), of: app, reading: needs).fences
     }
 }

@@ -52,7 +52,7 @@ package struct ActivitiesController: Sendable {
         let (app, installation, activity) = (try call.app(), try call.id("id"), try call.activity())
         var report = try await call.body().object { ActivityReport(&$0, installation: installation, activity: activity, app: app) }
         report.expectedOwner = call.owner(expected: report.expectedOwner)
-        let result = try await call.byDevice { [report] in try await registration.report(report, app: app) }
+        let result = try await registration.report(report, app: app)
         // An update may have waited for the token.
         relay.signal()
         return JSONAnswer.response(.ok, InstallationRecord.hints, OfApp(app: app.slug, value: result.record))
@@ -63,7 +63,7 @@ package struct ActivitiesController: Sendable {
         let (app, installation, activity) = (try call.app(), try call.id("id"), try call.activity())
         let over = ActivityReport(installation: installation, id: activity, token: nil, expectedOwner: call.owner(expected: .anyone))
         do {
-            _ = try await call.byDevice { try await registration.report(over, app: app) }
+            _ = try await registration.report(over, app: app)
         } catch is NotRegistered {}
         return JSONAnswer.noContent
     }
@@ -119,7 +119,7 @@ extension ActivityReport {
                 the fallback `activities` reach it by its token. If the app has no channel of this name, the activity follows none.
                 """
             ),
-            .optional("expected_user", .user.orNull, "Refuse with 409 unless this user is signed in now, or no user."),
+            .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),
         ])
 }
 

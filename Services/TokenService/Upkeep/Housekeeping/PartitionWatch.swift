@@ -76,7 +76,7 @@ package struct HousekeepingMetrics: Sendable {
             "push_token_service_retention_removed_total", by: "kind", Retention.Kind.self,
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
                 + """
-                token_moves, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes \
+                token_moves, sign_outs, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes \
                 that 
                 """
                 + "are lost, because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: "

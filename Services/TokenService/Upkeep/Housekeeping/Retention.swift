@@ -13,6 +13,7 @@ package struct Retention {
         case doubtfulTokens = "doubtful_tokens"
         case outcomeCounts = "outcome_counts"
         case tokenMoves = "token_moves"
+        case signOuts = "sign_outs"
         case notificationEvents = "notification_events"
         case unreadEvents = "unread_events"
         case webhookMessages = "webhook_messages"

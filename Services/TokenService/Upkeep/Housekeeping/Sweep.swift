@@ -15,7 +15,7 @@ package struct Sweep: Sendable {
     /// ``Retention/Step/last``).
     let statement: @Sendable (_ limit: Int, _ from: Int64) -> PostgresQuery
 
-    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities]
+    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities, signOuts]
 
     /// The brake on rejections looks back ten minutes.
     package static let outcomeCounts = Sweep(kind: .outcomeCounts) { limit, from in
@@ -84,6 +84,19 @@ package struct Sweep: Sendable {
             DELETE FROM update_targets WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
         SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(started_at)) * 1000)::bigint AS last FROM found
+        """
+    }
+    /// Removes moments of sign-outs that are before the making of every credential that may still sign a user in.
+    package static let signOuts = Sweep(kind: .signOuts) { limit, from in
+        """
+        WITH found AS (
+            SELECT ctid AS place, signed_out_at FROM sign_outs
+            WHERE signed_out_at >= \(milliseconds: from) AND signed_out_at < now() - \(SignOutMoments.kept) * interval '1 millisecond'
+            ORDER BY signed_out_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM sign_outs WHERE ctid = ANY (ARRAY(SELECT place FROM found))
+        )
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(signed_out_at)) * 1000)::bigint AS last FROM found
         """
     }
     /// Removes only the mark: the token stays retired.
