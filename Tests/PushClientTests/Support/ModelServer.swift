@@ -39,7 +39,8 @@ struct ModelServer: Hashable {
     var credentials: [String: Scope] = [:]
     var expired: Set<String> = []
     let needsCredential: Bool
-    /// Whether a sign-out by a device ends the epoch although no user is signed in. If not, a sign-in that comes late undoes it.
+    /// Whether a sign-out ends the credentials that were made until then although no user is signed in; here by the epoch. If not, a sign-in
+    /// that comes late undoes it.
     var everySignOutEndsTheEpoch = true
 
     init(needsCredential: Bool) {
@@ -58,7 +59,7 @@ struct ModelServer: Hashable {
         switch call.upload {
         case .register(let registration), .change(let registration):
             if call.upload.operation == .change, !row.isRegistered { return .response(status: 404, code: "not_found", retryAfter: nil) }
-            if !needsCredential, case .exactly(let user) = registration.expected, user != row.owner { return Self.mismatch }
+            if case .exactly(let user) = registration.expected, user != row.owner { return Self.mismatch }
             if row.epoch == 0 || row.owner != registration.claim.user { row.epoch += 1 }
             if row.owner != registration.claim.user { row.endActivities() }
             row.isRegistered = true
@@ -76,7 +77,7 @@ struct ModelServer: Hashable {
             }
             rows[call.installation] = row
         case .signOut(let expected), .deregister(let expected):
-            if !needsCredential, case .exactly(let user?) = expected, row.owner != nil, row.owner != user { return Self.mismatch }
+            if case .exactly(let user?) = expected, row.owner != nil, row.owner != user { return Self.mismatch }
             if row.owner != nil || row.isRegistered && call.upload.operation == .deregister || (needsCredential && everySignOutEndsTheEpoch)
             {
                 row.epoch += 1
@@ -88,7 +89,7 @@ struct ModelServer: Hashable {
         case .receipts: break
         case .reportActivity(let name, let token, let expected):
             guard row.isRegistered else { return .response(status: 404, code: "not_found", retryAfter: nil) }
-            if !needsCredential, case .exactly(let user) = expected, user != row.owner { return Self.mismatch }
+            if case .exactly(let user) = expected, user != row.owner { return Self.mismatch }
             if !row.retired.contains(token.hex) { row.activities[name.id] = token.hex }
             rows[call.installation] = row
         case .endActivity(let name):
