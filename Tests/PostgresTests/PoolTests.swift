@@ -91,15 +91,16 @@ struct PoolTests {
         async throws
     {
         try await withPool({
-            $0.statementTimeout = .milliseconds(200)
-            $0.answerGrace = .milliseconds(200)
+            // A busy machine runs each statement below well within this.
+            $0.statementTimeout = .milliseconds(500)
+            $0.answerGrace = .milliseconds(500)
         }) { pool in
             let performed = Recorder<Int>()
             let error = try await postgresError {
                 try await PostgresPool.$queue.withValue("shop") {
                     try await pool.session { session in
-                        for number in 1...1_000 {
-                            try session.execute("SELECT pg_sleep(0.1)")
+                        for number in 1...10_000 {
+                            try session.execute("SELECT pg_sleep(0.01)")
                             performed.record(number)
                         }
                     }
@@ -110,12 +111,12 @@ struct PoolTests {
             // One that swallows the error gets no further either.
             let last = try await PostgresPool.$queue.withValue("shop") {
                 try await pool.session { session in
-                    (1...1_000).filter { _ in (try? session.execute("SELECT pg_sleep(0.1)")) != nil }.count
+                    (1...10_000).filter { _ in (try? session.execute("SELECT pg_sleep(0.01)")) != nil }.count
                 }
             }
-            #expect(last < 1_000)
+            #expect(last < 10_000)
             // Nobody waits for the service's own work.
-            try await pool.session { session in for _ in 1...20 { try session.execute("SELECT pg_sleep(0.1)") } }
+            try await pool.session { session in for _ in 1...50 { try session.execute("SELECT pg_sleep(0.1)") } }
         }
     }
 

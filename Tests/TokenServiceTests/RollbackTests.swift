@@ -269,7 +269,6 @@ struct RollbackTests {
                 Refusal(404, "not_found", "PATCH", nowhere, #"{"user":null}"#),
                 Refusal(404, "not_found", "PUT", nowhere + "/tags", #"{"tags":["vip"]}"#),
                 Refusal(404, "not_found", "PUT", nowhere + "/activities/walk", #"{"token":"\#(token(4))"}"#),
-                Refusal(400, "invalid_request", "PUT", first + "/activities/walk", #"{"token":"\#(token(4))","channel":"gone"}"#),
                 Refusal(
                     409, "device_credentials_off", "POST", apps + "/device-credentials",
                     #"{"installation":"\#(installation(1))","user":"ada"}"#),
