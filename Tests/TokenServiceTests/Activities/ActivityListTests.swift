@@ -3,6 +3,7 @@ import PushModel
 import StrictJSON
 import Testing
 
+@testable import TokenService
 @testable import TokenServiceApps
 @testable import TokenServiceRegistry
 @testable import TokenServiceSending
@@ -25,7 +26,7 @@ struct ActivityListTests {
                 """)
             try await running.execute("ANALYZE update_targets")
             let list = ActivityList(user: user, state: .ended)
-            let (found, read) = try await running.pool.session { session in
+            let (found, read) = try await running.service.pool.session { session in
                 let store = ActivityReading(session: session, app: app)
                 var (pages, reads): ([[String]], [Int64]) = ([], [])
                 var next: ActivityList.Place?
