@@ -165,17 +165,36 @@ struct ForwardTests {
                 ("x", nil, PushAPI.DeviceSession(user: nil, installation: "x")),
                 (Self.installation, "a\u{308}da", PushAPI.DeviceSession(user: "\u{e4}da", installation: Self.installation)),
             ] as [(String, String?, PushAPI.DeviceSession)] {
-                let none = try await shop.deviceCredential(installation: installation, user: user, in: session)
+                let none = try await shop.deviceCredential(installation: installation, user: user) { session }
                 #expect(none == nil)
             }
             #expect(server.requests.isEmpty)
-            let adas = try await shop.deviceCredential(installation: Self.installation, user: "ada", in: Self.ada)
-            let nobodys = try await shop.deviceCredential(installation: Self.installation.uppercased(), user: nil, in: nobody)
+            let adas = try await shop.deviceCredential(installation: Self.installation, user: "ada") { Self.ada }
+            let nobodys = try await shop.deviceCredential(installation: Self.installation.uppercased(), user: nil) { nobody }
             #expect(adas != nil && nobodys != nil)
             #expect(
                 server.requests.map(\.body) == [
                     #"{"installation":"\#(Self.installation)","user":"ada"}"#, #"{"installation":"\#(Self.installation)","user":null}"#,
                 ])
+        }
+    }
+
+    @Test("A session that ended or changed while its credential was made gets none") func endedMeanwhile() async throws {
+        var over = Self.ada
+        over.isOver = true
+        let others = [
+            over, .init(user: "grace", installation: Self.installation), .init(user: nil, installation: Self.installation),
+            .init(user: "ada", installation: "6b1f0c5e-3f0e-4a53-9a39-0d4c8a6f2b12"),
+        ]
+        let text = #"{"credential":"psd_x","installation":"i","user":"ada","expires_at":"2026-11-26T12:00:00.250Z"}"#
+        try await ScriptedServer.run(others.map { _ in .answer(201, text) }) { server, url in
+            for other in others {
+                let requests = server.requests.count
+                let none = try await PushAPI.test(url).app("shop").deviceCredential(installation: Self.installation, user: "ada") {
+                    server.requests.count == requests ? Self.ada : other
+                }
+                #expect(none == nil && server.requests.count == requests + 1)
+            }
         }
     }
 

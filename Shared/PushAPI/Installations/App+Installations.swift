@@ -68,7 +68,7 @@ extension PushAPI.App {
     }
 
     /// Makes a credential for the app on one device. The caller knows that this user is signed in there: for what an app asks for there is
-    /// ``deviceCredential(installation:user:in:lifetime:)``.
+    /// ``deviceCredential(installation:user:lifetime:in:)``.
     /// - Parameters:
     ///   - user: The only user whom the credential can sign in; nil for none.
     ///   - lifetime: How long it may register, in whole seconds; one hour by itself.

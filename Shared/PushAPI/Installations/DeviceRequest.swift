@@ -36,6 +36,12 @@ extension PushAPI {
 }
 
 extension PushAPI.DeviceSession {
+    /// Whether the app may have a device credential for these.
+    fileprivate func allowsCredential(_ stated: UUID?, user: String?) -> Bool {
+        guard !isOver, let stated, stated == UUID(uuidString: installation) else { return false }
+        return user.map { isOf($0) } ?? (self.user == nil)
+    }
+
     /// Whether the stated user is the session's. Bytes are compared, as the service compares users.
     fileprivate func isOf(_ stated: JSONValue) -> Bool {
         guard let user else { return stated.isNull }
@@ -46,21 +52,22 @@ extension PushAPI.DeviceSession {
 }
 
 extension PushAPI.App {
-    /// Makes a device credential for the app that asks for it in a session: for the session's user and installation, and none once the
-    /// session is over. What the app claims is compared, and never passed on.
+    /// Makes a device credential for the app that asks for it in a session: for the session's user and installation alone, and none once
+    /// the session is over, also if it ends meanwhile.
     /// - Parameters:
     ///   - installation: The one that the app asks for.
     ///   - user: The user whom the app asks for; nil for none.
     ///   - lifetime: How long it may register, in whole seconds; one hour by itself.
+    ///   - session: Reads the session from where it is kept. It is called before the credential is made, and again after it.
     /// - Returns: Nil if the session gives no right to it: tell the app that it gets none.
-    /// - Throws: ``PushAPIError``
+    /// - Throws: ``PushAPIError``; the errors of `session`.
     public func deviceCredential(
-        installation: String, user: String?, in session: PushAPI.DeviceSession, lifetime: Duration? = nil
+        installation: String, user: String?, lifetime: Duration? = nil, in session: () async throws -> PushAPI.DeviceSession
     ) async throws -> PushAPI.DeviceCredential? {
-        guard !session.isOver, user.map({ session.isOf($0) }) ?? (session.user == nil), let own = UUID(uuidString: session.installation),
-            UUID(uuidString: installation) == own
-        else { return nil }
-        return try await deviceCredential(installation: own.uuidString.lowercased(), user: session.user, lifetime: lifetime)
+        let stated = UUID(uuidString: installation)
+        guard try await session().allowsCredential(stated, user: user), let stated else { return nil }
+        let credential = try await deviceCredential(installation: stated.uuidString.lowercased(), user: user, lifetime: lifetime)
+        return try await session().allowsCredential(stated, user: user) ? credential : nil
     }
 
     /// Forwards a request of the app with your key, if the session may make it:
