@@ -159,7 +159,11 @@ struct DeviceCredentialTests {
             let tokens = try await running.texts("token", "SELECT encode(token, 'hex') AS token FROM tokens ORDER BY 1")
             #expect(Set(tokens) == [token(1), token(2)])
             #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("state") == "active")
-            #expect(try await device.put(Self.path, #"{"user":\#(user.map { "\"\($0)\"" } ?? "null"),"tokens":[]}"#).status == 200)
+            // The refused sign-out was bob's. One without a user ends nobody's time.
+            let body = #"{"user":\#(user.map { "\"\($0)\"" } ?? "null"),"tokens":[]}"#
+            #expect(try await device.put(Self.path, body).status == (user == nil ? 200 : 403))
+            let again = try await shop.device(user: user)
+            #expect(try await again.put(Self.path, body).status == 200)
         }
     }
 
@@ -217,11 +221,13 @@ struct DeviceCredentialTests {
     /// The device gave up waiting for its registration, and signed out. Or the backend signs out a session that has a credential already.
     /// The registration arrives after the sign-out.
     @Test(
-        "A sign-out that had nothing to do stops a late sign-in too", arguments: ["unknown", "without a user", "deregistered"],
-        End.allCases)
+        "A sign-out that had nothing to do stops a late sign-in too",
+        arguments: ["unknown", "without a user", "deregistered", "of another user"], End.allCases)
     private func lateSignIn(before: String, end: End) async throws {
         try await RunningService.withDevices { running, shop in
-            if before != "unknown" { #expect(try await shop.put(Self.path, #"{"user":null,"tokens":[]}"#).status == 201) }
+            let isOthers = before == "of another user"
+            let first = isOthers ? #""eve""# : "null"
+            if before != "unknown" { #expect(try await shop.put(Self.path, #"{"user":\#(first),"tokens":[]}"#).status == 201) }
             if before == "deregistered" { #expect(try await shop.delete(Self.path).status == 204) }
             let phone = try await shop.device(user: "ada")
             for _ in 1...2 {
@@ -230,22 +236,64 @@ struct DeviceCredentialTests {
                     case .deviceSignsOut: try await phone.post(Self.path + "/logout")
                     case .deviceDeregisters: try await phone.delete(Self.path)
                     case .backendSignsOut: try await shop.post(Self.path + "/logout", #"{"expected_user":"ada"}"#)
-                    case .backendDeregisters: try await shop.delete(Self.path)
+                    case .backendDeregisters: try await shop.delete(Self.path + (isOthers ? "?expected_user=ada" : ""))
                     case .everywhere: try await shop.post("/v1/apps/shop/users/ada/logout")
                     case .erased: try await running.client.erase("ada")
                     }
-                #expect(answer.status == (end == .deviceDeregisters || end == .backendDeregisters ? 204 : 200))
+                let status =
+                    switch end {
+                    case .deviceSignsOut: isOthers ? 403 : 200
+                    case .deviceDeregisters: isOthers ? 403 : 204
+                    case .backendSignsOut: isOthers ? 409 : 200
+                    case .backendDeregisters: isOthers ? 409 : 204
+                    case .everywhere, .erased: 200
+                    }
+                #expect(answer.status == status)
             }
-            for method in before == "without a user" && end != .backendDeregisters && end != .deviceDeregisters
+            for method in isOthers || before == "without a user" && end != .backendDeregisters && end != .deviceDeregisters
                 ? ["PUT", "PATCH"] : ["PUT"]
             {
                 let late = try await phone.call(method, Self.path, #"{"user":"ada","tokens":[]}"#)
                 #expect(late.status == 403 && late.code == "credential_revoked", "\(method): \(late.status)")
             }
             #expect(try await shop.get("/v1/apps/shop/users/ada/installations").json["installations"]?.arrayValue?.isEmpty == true)
+            if isOthers { #expect(try await shop.get(Self.path).json.text("user") == "eve", "refused") }
             // The next sign-in has a credential of its own.
             let again = try await shop.device(user: "ada")
             #expect(try await again.put(Self.path, #"{"user":"ada","tokens":[]}"#).status < 300)
+        }
+    }
+
+    @Test("A sign-out that names a user ends the unused credentials of no other one") func othersStay() async throws {
+        try await RunningService.withDevices { running, shop in
+            let old = try await shop.device(user: "ada")
+            try await old.register(installation(1), user: "ada", token: token(1))
+            #expect(try await old.post(Self.path + "/logout").status == 200)
+            // Of the device's next session, one of its own user's too: the old credential could not sign in any more.
+            let (ada, grace) = (try await shop.device(user: "ada"), try await shop.device(user: "grace"))
+            #expect(try await old.post(Self.path + "/logout").status == 200)
+            #expect(try await ada.call("PATCH", Self.path, #"{"user":"ada"}"#).status == 200)
+            #expect(try await shop.post(Self.path + "/logout", #"{"expected_user":"ada"}"#).status == 200)
+            #expect(try await grace.put(Self.path, #"{"user":"grace","tokens":[]}"#).code == "credential_revoked", "the epoch has ended")
+            let (present, next) = (try await shop.device(user: "ada"), try await shop.device(user: "grace"))
+            for expected in [#""ada""#, "null"] {
+                #expect(try await shop.post(Self.path + "/logout", #"{"expected_user":\#(expected)}"#).status == 200)
+            }
+            #expect(try await present.post(Self.path + "/logout").status == 200)
+            #expect(try await next.put(Self.path, #"{"user":"grace","tokens":[]}"#).status == 200)
+        }
+    }
+
+    @Test("A device signs out its own user, though no user was signed in when its credential was made and its installation signed out")
+    func ownUserAfterSignOut() async throws {
+        try await RunningService.withDevices { running, shop in
+            #expect(try await shop.put(Self.path, #"{"user":null,"tokens":[]}"#).status == 201)
+            let phone = try await shop.device(user: "ada")
+            #expect(try await shop.post(Self.path + "/logout").status == 200)
+            #expect(try await shop.put(Self.path, #"{"user":"ada","tokens":[]}"#).status == 200)
+            #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked")
+            #expect(try await phone.post(Self.path + "/logout").status == 200)
+            #expect(try await shop.get(Self.path).json["user"]?.isNull == true)
         }
     }
 
@@ -256,10 +304,17 @@ struct DeviceCredentialTests {
             try await phone.register(installation(1), user: "ada", token: token(1))
             #expect(try await shop.post("/v1/apps/shop/users/ada/logout", #"{"except":"\#(installation(1))"}"#).status == 200)
             // Another session of hers may have one of this installation.
-            for (method, body) in [("PUT", #"{"user":"ada","tokens":[]}"#), ("PATCH", #"{"tokens":[{"token":"\#(token(9))"}]}"#)] {
+            for (method, body) in [
+                ("PUT", #"{"user":"ada","tokens":[]}"#), ("PATCH", #"{"tokens":[{"token":"\#(token(9))"}]}"#),
+                // It does not learn who is signed in.
+                ("PUT", #"{"user":"ada","tokens":[],"expected_user":"eve"}"#), ("PATCH", #"{"tokens":[],"expected_user":null}"#),
+            ] {
                 #expect(try await phone.call(method, Self.path, body).code == "credential_revoked", "\(method)")
             }
             #expect(try await phone.put(Self.path + "/activities/ride", #"{"token":"\#(token(8))"}"#).code == "credential_revoked")
+            // Her receipts still count: she is signed in there.
+            let receipt = #"{"notification":"\#(PushID.random())","job":0,"event":"shown","at":"2026-11-26T10:00:00Z"}"#
+            #expect(try await phone.post(Self.path + "/receipts", #"{"receipts":[\#(receipt)]}"#).status == 200)
             let again = try await shop.device(user: "ada")
             #expect(try await again.register(installation(1), user: "ada", token: token(1)).status == 200)
             // A sign-out takes nothing but the device's own user.

@@ -69,10 +69,10 @@ struct RegistryChangeTests {
 
     @Test("The registry refuses a sign-out if another user is signed in") func refusedSignOut() throws {
         var batch = Self.batch([Self.row(1, "ada")])
-        #expect(throws: OwnerMismatch.self) {
-            try batch.apply(.signOut(.installation(installation(1)), expecting: .exactly("grace")), of: app)
-        }
-        #expect(batch.fenced.isEmpty && batch.history.isEmpty)
+        let result = try batch.apply(.signOut(.installation(installation(1)), expecting: .exactly("grace")), of: app)
+        #expect(result.refusal is OwnerMismatch && result.installations.isEmpty)
+        #expect(batch.installations[Self.key(1)]?.owner == "ada" && batch.fenced.isEmpty && batch.history.isEmpty)
+        #expect(batch.noted == [SignOutMoments.Name("grace", at: Self.key(1))])
     }
 
     @Test("A sign-out of a user leaves others alone and reaches back over moves") func signOutOfUser() throws {

@@ -9,7 +9,7 @@ package import TokenServiceKit
 /// user, fetches it and hands it to the app, so that no app holds an API key.
 ///
 /// Nothing is stored of it. It ends with its time, with the installation's owner (``ExpectedOwner/device(_:expecting:)``), and with a
-/// sign-out that found nobody to sign out (``SignOutMoments``).
+/// sign-out that found its user not signed in (``SignOutMoments``).
 package struct DeviceCredentialClaims: Equatable, Sendable {
     package static let prefix = "psd_"
     /// Seconds.

@@ -321,8 +321,8 @@ END;
 CREATE INDEX token_moves_by_predecessor ON token_moves (predecessor);
 CREATE INDEX token_moves_by_time ON token_moves (moved_at);
 
--- When a user was last signed out everywhere, and when an installation was although no user was signed in there: device credentials that
--- were made until then are over. The name is a SHA-256: an erasure leaves such a row, and no name.
+-- When a user was last signed out everywhere, a user at an installation at which that user was not signed in, and anyone at one at which
+-- no user was: device credentials of the name that were made until then are over. The name is a SHA-256: an erasure leaves no other one.
 CREATE TABLE sign_outs (
     app_id bigint NOT NULL REFERENCES apps,
     digest bytea NOT NULL CHECK (octet_length(digest) = 32),

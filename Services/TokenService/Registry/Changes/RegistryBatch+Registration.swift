@@ -33,8 +33,8 @@ extension RegistryBatch {
             let key = InstallationKey(app: app.id, id: registration.installation)
             let row = installations[key]
             let isRegistered = row?.isRegistered ?? false
-            try registration.expectedOwner.check(row?.owner, epoch: row?.epoch ?? 0, isRegistered: isRegistered)
             try checkCredential(of: registration.expectedOwner, in: app)
+            try registration.expectedOwner.check(row?.owner, epoch: row?.epoch ?? 0, isRegistered: isRegistered)
             guard registration.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             let target = Target(
                 user: registration.user, profile: registration.profile, tags: registration.tags,
@@ -45,19 +45,19 @@ extension RegistryBatch {
         case .patch(let patch):
             let key = InstallationKey(app: app.id, id: patch.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
+            try checkCredential(of: patch.expectedOwner, in: app)
             if case .untouched = patch.user {
                 try patch.expectedOwner.checkPresent(row.owner, epoch: row.epoch)
             } else {
                 try patch.expectedOwner.check(row.owner, epoch: row.epoch)
             }
-            try checkCredential(of: patch.expectedOwner, in: app)
             guard patch.precondition.allows(record(key)?.etag) else { throw PreconditionFailed() }
             return (Target(patch, of: row), key)
         case .report(let report):
             let key = InstallationKey(app: app.id, id: report.installation)
             guard let row = installations[key], row.isRegistered else { throw NotRegistered() }
-            try report.expectedOwner.checkPresent(row.owner, epoch: row.epoch)
             try checkCredential(of: report.expectedOwner, in: app)
+            try report.expectedOwner.checkPresent(row.owner, epoch: row.epoch)
             let tokens = report.token.map { [$0] } ?? []
             return (Target(user: row.owner, profile: row.profile, tokens: tokens, activity: report.id, stamps: false), key)
         case .tag(let assignment):

@@ -21,10 +21,10 @@ package struct RegistryBatch {
     /// A stored installation was fenced although its predecessors were not read, so the result is invalid: ``RegistryStore`` reads the
     /// moves and computes it again.
     package internal(set) var isIncomplete = false
-    /// When users and installations were last signed out without effect: of every name that a change with a device credential asks for.
+    /// When sign-outs that ended no epoch were: of every name that a change with a device credential asks for.
     let signOuts: SignOutMoments
-    /// Installations that a change signed out, though no user was signed in.
-    package internal(set) var signedOutWithoutUser: Set<InstallationKey> = []
+    /// The names of the sign-outs among the changes that ended no epoch, refused ones among them.
+    package internal(set) var noted: Set<SignOutMoments.Name> = []
     /// UNIX milliseconds, read after the locks were granted.
     package let now: Int64
     let bounds: InstallationBounds
@@ -52,7 +52,7 @@ package struct RegistryBatch {
     }
 
     /// - Throws: ``OwnerMismatch``, ``CredentialRevoked``, ``PreconditionFailed``, ``NotRegistered``, ``TooManyChanges``; then this change
-    ///   did nothing.
+    ///   did nothing. A sign-out that is refused says it in its result, which is to be written.
     package mutating func apply(_ change: RegistryChange, of app: App) throws -> RegistryChange.Result {
         switch change {
         case .register, .patch, .report:
@@ -64,10 +64,10 @@ package struct RegistryBatch {
             // The backend's own change makes no line. A device that has used up its lines does not keep it from that.
             let (target, key) = try target(of: change, app: app)
             return try reach(target, key, of: app)
-        case .signOut(let target, let expected): return try signOut(keys(of: target, app: app.id), expecting: expected)
+        case .signOut(let target, let expected): return signOut(keys(of: target, app: app.id), expecting: expected)
         case .supersede(let change): return try supersede(before: change, of: app)
         case .deregister(let target, let expected):
-            return try deregister(keys(of: target, app: app.id, whereActive: true), expecting: expected)
+            return deregister(keys(of: target, app: app.id, whereActive: true), expecting: expected)
         case .markStale(let ids, let moment): return markStale(ids, of: app.id, unseenSince: moment)
         case .removeStale(let ids, let moment): return removeStale(ids, of: app.id, unseenSince: moment)
         case .erase(let user, let ids, let left): return erase(user, ids, left: left, of: app.id)
@@ -175,27 +175,48 @@ extension RegistryBatch {
         ids.map { InstallationKey(app: app, id: $0) }.filter { installations[$0] != nil }.sorted()
     }
 
-    /// Refuses if another user than expected is signed in there. An installation without a user is as every sign-out wants it.
-    private func check(_ expected: ExpectedOwner, at keys: [InstallationKey]) throws {
-        for row in keys.compactMap({ installations[$0] }) where row.owner != nil {
-            try expected.checkPresent(row.owner, epoch: row.epoch)
-            guard let credential = expected.credential else { continue }
-            try signOuts.check(credential, against: .init(row.key))
+    /// Refuses if another user than expected is signed in there. An installation without a user is as every sign-out wants it. Whatever the
+    /// answer, no late sign-in undoes the sign-out.
+    private mutating func refusal(of keys: [InstallationKey], expecting expected: ExpectedOwner) -> (any Error)? {
+        for key in keys { note(key, expecting: expected) }
+        do {
+            for row in keys.compactMap({ installations[$0] }) where row.owner != nil {
+                try expected.checkPresent(row.owner, epoch: row.epoch)
+            }
+            return nil
+        } catch {
+            return error
         }
     }
 
-    /// Refuses a device whose user or installation was signed out since its credential was made, though the owner epoch does not say so:
-    /// the sign-out found no user there whose time it could end, or left the user signed in there.
+    /// Notes a sign-out that ends no epoch: the user whom it names is not signed in there, or if it names none, no user is. A device names
+    /// its own user. If its credential's epoch has ended, the device could not sign in any more, and there is nothing to note.
+    private mutating func note(_ key: InstallationKey, expecting expected: ExpectedOwner) {
+        let row = installations[key]
+        let user: String?
+        switch expected {
+        case .anyone:
+            if row?.owner == nil { noted.insert(.init(key)) }
+            return
+        case .exactly(let named): user = named
+        case .device(let own, _):
+            guard own.ownerEpoch == row?.epoch ?? 0 else { return }
+            user = own.user
+        }
+        // One without a user takes nothing from the user who is there.
+        if row?.owner == nil || user != nil && !(row?.owner).hasSameBytes(as: user) { noted.insert(.init(user, at: key)) }
+    }
+
+    /// Refuses a device whose credential was made before a sign-out that ended no epoch (``SignOutMoments``).
     func checkCredential(of expected: ExpectedOwner, in app: App) throws {
         guard let credential = expected.credential else { return }
-        for name in SignOutMoments.Name.all(of: credential, in: app) { try signOuts.check(credential, against: name) }
+        for name in expected.signOuts(of: app) { try signOuts.check(credential, against: name) }
         guard credential.issuedAt > (now - SignOutMoments.kept) * 1000 else { throw CredentialRevoked() }
     }
 
-    mutating func signOut(_ keys: [InstallationKey], expecting expected: ExpectedOwner) throws -> RegistryChange.Result {
-        try check(expected, at: keys)
+    mutating func signOut(_ keys: [InstallationKey], expecting expected: ExpectedOwner) -> RegistryChange.Result {
+        if let refusal = refusal(of: keys, expecting: expected) { return RegistryChange.Result(refusal: refusal) }
         let ended = keys.filter { installations[$0]?.owner != nil }
-        signedOutWithoutUser.formUnion(keys.filter { installations[$0]?.owner == nil })
         for key in ended { end(key, .logout) }
         return RegistryChange.Result(installations: ended, fenced: fence(ended))
     }
@@ -225,9 +246,8 @@ extension RegistryBatch {
         installations[key]?.signOut(reason)
     }
 
-    mutating func deregister(_ keys: [InstallationKey], expecting expected: ExpectedOwner) throws -> RegistryChange.Result {
-        try check(expected, at: keys)
-        signedOutWithoutUser.formUnion(keys.filter { installations[$0]?.isRegistered != true })
+    mutating func deregister(_ keys: [InstallationKey], expecting expected: ExpectedOwner) -> RegistryChange.Result {
+        if let refusal = refusal(of: keys, expecting: expected) { return RegistryChange.Result(refusal: refusal) }
         return deregister(keys.filter { installations[$0]?.isRegistered == true }, .deregistered, tokens: .deregistered)
     }
 

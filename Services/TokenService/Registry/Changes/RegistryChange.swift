@@ -64,6 +64,8 @@ package enum RegistryChange: Sendable {
         package var tokens = 0
         /// The installations whose epochs it ended.
         package var fenced: Set<InstallationKey> = []
+        /// ``OwnerMismatch`` or ``CredentialRevoked``, of a sign-out or a deregistration. Then its moment is the only change.
+        var refusal: (any Error)?
     }
 }
 

@@ -31,8 +31,7 @@ extension RegistryStore {
             guard let row = batch.installations[key] else { return [] }
             return row.ownersOfEnded.map { ActivityEnd.Place(installation: key, user: $0, later: row.reportedLater) }
         }
-        let names = batch.signedOutWithoutUser.sorted().map { SignOutMoments.Name($0) }
-        if !names.isEmpty { queries.append(SignOutMoments.write(names)) }
+        if !batch.noted.isEmpty { queries.append(SignOutMoments.write(Array(batch.noted))) }
         queries += also + ActivityEnd.insert(places)
         guard !queries.isEmpty else { return [:] }
         let answers = try session.commit(with: queries)

@@ -260,6 +260,8 @@ extension RegistryStore {
         package var tokens = 0
         /// The fences that an answer waits for.
         package var fences: [Fence] = []
+        /// Why a sign-out or a deregistration had no effect but its moment.
+        var refusal: (any Error)?
 
         package init(installations: [InstallationKey] = [], shown: InstallationState? = nil, tokens: Int = 0, fences: [Fence] = []) {
             self.installations = installations
@@ -273,11 +275,9 @@ extension RegistryStore {
     func commit(_ change: RegistryChange, of app: App) throws -> Committed {
         var needs = Needs(app: app.id, installations: [])
         var target: RegistryChange.Target?
-        if case .signOut(let named, let expected) = change {
-            (target, needs.signOuts) = (named, expected.signOuts(of: app))
-        }
-        if case .deregister(let named, let expected) = change {
-            (target, needs.signOuts) = (named, expected.signOuts(of: app))
+        switch change {
+        case .signOut(let named, _), .deregister(let named, _): target = named
+        default: break
         }
         switch target {
         case .installation(let id): needs.installations = [id]
@@ -325,9 +325,11 @@ extension RegistryStore {
         let (batch, result) = try apply(loaded.batch) { batch in try batch.apply(change, of: app) }
         let written = try save(batch, also: also(batch, result.installations.map(\.id)))
         let key = result.installations.first ?? shown(loaded.batch)
-        return Committed(
+        var committed = Committed(
             installations: result.installations, shown: key.flatMap { batch.installations[$0] }, tokens: result.tokens,
             fences: loaded.openFences + result.fenced.sorted().compactMap { written[$0] })
+        committed.refusal = result.refusal
+        return committed
     }
 }
 

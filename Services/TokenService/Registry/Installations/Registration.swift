@@ -141,7 +141,9 @@ package enum ExpectedOwner: Equatable, Sendable {
     package var credential: DeviceCredentialClaims? { if case .device(let credential, _) = self { credential } else { nil } }
 
     /// Whose sign-outs the registry has to read before it can say whether the credential is good.
-    func signOuts(of app: App) -> [SignOutMoments.Name] { credential.map { SignOutMoments.Name.all(of: $0, in: app) } ?? [] }
+    func signOuts(of app: App) -> [SignOutMoments.Name] {
+        credential.map { SignOutMoments.Name.all(of: $0.user, at: InstallationKey(app: app.id, id: $0.installation)) } ?? []
+    }
 
     /// Refuses a request that names the user from now on, if its sender did not know the present state. The credential comes first: a
     /// device without rights does not learn who is signed in.

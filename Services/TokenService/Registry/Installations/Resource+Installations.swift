@@ -53,7 +53,7 @@ extension Resource {
         """
         For the app's backend, which knows who is signed in: it hands the credential to the app, which registers and signs out its own \
         installation with it (`Authorization: Bearer psd_…`) and can do nothing else. It ends with its time, as soon as another user signs \
-        in on the installation, and with a sign-out there or of its user everywhere, also before it was used. The user must be that of \
+        in on the installation, and with a sign-out of its user, there or everywhere, also before it was used. The user must be that of \
         the session in which the app asks, and the installation the session's own: what the app claims of them proves nothing.
         """,
         request: .json(DeviceCredentialClaims.request),

@@ -3,7 +3,7 @@ package import PushModel
 package import TokenServiceApps
 
 /// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused for lack of an effect. One without an effect is
-/// kept in mind (``SignOutMoments``).
+/// kept in mind, also if it is refused (``SignOutMoments``).
 package struct SignOut: Sendable {
     /// A user's installations in one transaction.
     private static let page = 100
@@ -53,6 +53,7 @@ package struct SignOut: Sendable {
 
     private func commit(_ change: RegistryChange, _ app: App) async throws -> Result {
         let committed = try await pool.registryTransaction { session in try RegistryStore(session: session).commit(change, of: app) }
+        if let refusal = committed.refusal { throw refusal }
         let published = await fences.publish(committed.fences)
         let shown = committed.shown
         return Result(

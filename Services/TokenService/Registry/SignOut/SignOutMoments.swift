@@ -3,9 +3,10 @@ package import Postgres
 import PushModel
 package import TokenServiceApps
 
-/// When a user was last signed out everywhere, and when an installation was last signed out although no user was signed in there. Such a
-/// sign-out ends no owner epoch, so its moment ends the device credentials that were made until then (``DeviceCredentialClaims/issuedAt``):
-/// a sign-in that comes late does not undo it.
+/// When sign-outs that ended no owner epoch were: the last one of a user everywhere, of a user at an installation at which that user was not
+/// signed in, and of anyone at an installation at which no user was. Such a moment ends the device credentials of that name that were made
+/// until then (``DeviceCredentialClaims/issuedAt``): a sign-in that comes late does not undo the sign-out. No name reaches the credentials
+/// of another user, but that of an installation, which takes a key.
 ///
 /// A row has a digest in place of the name, so that an erasure, which leaves such a moment too, leaves no name. It is no key of
 /// ``RegistryLock``: whoever finds two names of one key could end the credentials of another person.
@@ -13,13 +14,17 @@ package struct SignOutMoments: Sendable {
     /// How long a moment is kept at least, in milliseconds. A credential that is older signs in nobody.
     package static let kept = DeviceCredentialClaims.longestLife
 
-    /// A user or an installation of an app.
+    /// A user, an installation, or a user at an installation of an app.
     package struct Name: Hashable, Sendable {
         let app: App.ID
         let digest: [UInt8]
 
         package init(_ installation: InstallationKey) { self.init("installation", installation.app, installation.id.bytes) }
         package init(user: String, of app: App.ID) { self.init("user", app, Array(user.utf8)) }
+        /// - Parameter user: Nil for the time without a user.
+        init(_ user: String?, at installation: InstallationKey) {
+            self.init("user at", installation.app, installation.id.bytes + (user.map { [1] + Array($0.utf8) } ?? [0]))
+        }
 
         private init(_ kind: String, _ app: App.ID, _ name: [UInt8]) {
             self.app = app
@@ -27,8 +32,8 @@ package struct SignOutMoments: Sendable {
         }
 
         /// Those that can end a device's credential.
-        static func all(of credential: DeviceCredentialClaims, in app: App) -> [Name] {
-            [Name(InstallationKey(app: app.id, id: credential.installation))] + (credential.user.map { [Name(user: $0, of: app.id)] } ?? [])
+        static func all(of user: String?, at installation: InstallationKey) -> [Name] {
+            [Name(installation), Name(user, at: installation)] + (user.map { [Name(user: $0, of: installation.app)] } ?? [])
         }
     }
 
