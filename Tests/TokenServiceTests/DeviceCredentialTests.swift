@@ -297,6 +297,21 @@ struct DeviceCredentialTests {
         }
     }
 
+    @Test("A credential that is made after a sign-out is good, and the next sign-out ends it, also if the database's clock was set back")
+    func clockSetBack() async throws {
+        try await RunningService.withDevices { running, shop in
+            for path in ["users/ada/logout", "installations/\(installation(1))/logout"] {
+                #expect(try await shop.post("/v1/apps/shop/\(path)").status == 200)
+                try await running.execute("UPDATE sign_outs SET signed_out_at = now() + interval '1 hour'")
+                let before = try await shop.device(user: "ada")
+                #expect(try await shop.post("/v1/apps/shop/\(path)").status == 200)
+                #expect(try await before.put(Self.path, #"{"user":"ada","tokens":[]}"#).code == "credential_revoked", "\(path)")
+            }
+            let phone = try await shop.device(user: "ada")
+            #expect(try await phone.put(Self.path, #"{"user":"ada","tokens":[]}"#).status == 201)
+        }
+    }
+
     @Test("A sign-out everywhere else leaves the one signed in, and ends the credentials that its user had until then")
     func everywhereElse() async throws {
         try await RunningService.withDevices { running, shop in

@@ -25,7 +25,7 @@ package struct DeviceCredentialClaims: Equatable, Sendable {
     package let user: String?
     /// The installation's when the credential was made; 0 if it was not registered.
     package let ownerEpoch: Int64
-    /// When it was made, by PostgreSQL's clock, which also says when a sign-out was: UNIX microseconds.
+    /// When it was made, by PostgreSQL's clock, which also says when a sign-out was, and later than those until then: UNIX microseconds.
     package let issuedAt: Int64
     /// UNIX milliseconds.
     package let expiresAt: Int64

@@ -24,11 +24,11 @@ package struct DeviceCredentialsController: Sendable {
         guard let keys else {
             throw APIError(.deviceCredentialsOff, "the operator has to set DEVICE_CREDENTIAL_KEYS_FILE")
         }
-        let (epoch, now) = try await pool.session { session in
-            try InstallationStore(session: session, app: app).ownerEpoch(of: wanted.installation)
+        let (epoch, issuedAt) = try await pool.session { session in
+            try InstallationStore(session: session, app: app).beginning(ofCredentialFor: wanted.user, at: wanted.installation)
         }
         let credential = DeviceCredentialClaims(
-            app: app.slug, installation: wanted.installation, user: wanted.user, ownerEpoch: epoch, issuedAt: now,
+            app: app.slug, installation: wanted.installation, user: wanted.user, ownerEpoch: epoch, issuedAt: issuedAt,
             expiresAt: UnixTime.milliseconds() + wanted.lifetimeSeconds * 1000)
         return JSONAnswer.response(.created, DeviceCredentialClaims.response, (credential, keys.text(credential)))
     }

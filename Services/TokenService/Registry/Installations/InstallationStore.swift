@@ -22,16 +22,20 @@ package struct InstallationStore {
         ).column("id")
     }
 
-    /// Reads the epoch of an installation, also of one that was deregistered, and 0 if there is none; and PostgreSQL's clock before it
-    /// looked, in UNIX microseconds.
-    func ownerEpoch(of installation: PushID) throws -> (epoch: Int64, now: Int64) {
-        let row = try session.execute(
+    /// What a device credential that is made now names: the installation's epoch, also if it was deregistered, and 0 if there is none; and
+    /// the moment in UNIX microseconds, by PostgreSQL's clock before it looked. The moment is later than every sign-out of the user or at
+    /// the installation that is known, also if the clock was set back since.
+    func beginning(ofCredentialFor user: String?, at installation: PushID) throws -> (epoch: Int64, issuedAt: Int64) {
+        let names = SignOutMoments.Name.all(of: user, at: InstallationKey(app: app.id, id: installation))
+        let answers = try session.pipeline([
             """
             SELECT coalesce((SELECT owner_epoch FROM installations WHERE app_id = \(app.id) AND id = \(installation)), 0) AS owner_epoch,
-                floor(extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS now
-            """
-        ).only()
-        return (epoch: try row["owner_epoch"], now: try row["now"])
+                floor(extract(epoch FROM now()) * 1000000)::bigint AS now
+            """,
+            SignOutMoments.read(names),
+        ])
+        let row = try answers[0].only()
+        return (epoch: try row["owner_epoch"], issuedAt: try max(row["now"], SignOutMoments(names, answers[1]).latest + 1))
     }
 
     /// Unpublished fences of installations that the user was signed out of, by the user's latest 5,000 lines of history.

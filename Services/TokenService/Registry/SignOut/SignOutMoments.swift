@@ -52,6 +52,9 @@ package struct SignOutMoments: Sendable {
         self.moments = moments
     }
 
+    /// The last of them, or 0.
+    var latest: Int64 { moments.values.max() ?? 0 }
+
     /// Refuses a credential that was made at the moment of the sign-out or before. A name that was not read ends every credential.
     /// - Throws: ``CredentialRevoked``
     func check(_ credential: DeviceCredentialClaims, against name: Name) throws {
@@ -72,13 +75,14 @@ package struct SignOutMoments: Sendable {
         """
     }
 
-    /// Notes that they are signed out now.
+    /// Notes that they are signed out now, and by a clock that was set back, later than before: a credential names a later moment than the
+    /// one that was noted when it was made.
     package static func write(_ names: [Name]) -> PostgresQuery {
         """
         INSERT INTO sign_outs AS s (app_id, digest, signed_out_at)
         SELECT app_id, digest, clock_timestamp()
         FROM unnest(\(names.map(\.app))::bigint[], \(names.map(\.digest))::bytea[]) AS e (app_id, digest) ORDER BY app_id, digest
-        ON CONFLICT (app_id, digest) DO UPDATE SET signed_out_at = greatest(s.signed_out_at, excluded.signed_out_at)
+        ON CONFLICT (app_id, digest) DO UPDATE SET signed_out_at = greatest(s.signed_out_at + interval '1 microsecond', excluded.signed_out_at)
         """
     }
 }
