@@ -41,6 +41,8 @@ struct HoldExplanationTests {
             let first = try await Self.why(resolved, shop)
             #expect(Self.named(first) == [app, one, everywhere] && first.text("conclusion") == "waiting", "\(first)")
             #expect(first.text("explanation")?.hasPrefix("Waiting: An operator's hold on") == true, "\(first)")
+            // One of those that end last.
+            #expect(first.text("explanation")?.contains("keeps it back until it is lifted;") == true, "\(first)")
             let byApp = Self.held(first).first { $0["detail"]?.text("hold") == app }
             #expect(byApp?.text("why")?.contains("hold on the app keeps it back until 20") == true)
             #expect(byApp?.text("why")?.hasSuffix(#"the reason given is "wrong prices"."#) == true)

@@ -186,7 +186,7 @@ extension Explanation {
         let conclusion = Self.conclusion(findings.map(\.conclusion), notification)
         let isWaiting = conclusion == .waiting || findings.contains { $0.conclusion == .waiting }
         let holds = isWaiting ? facts.holds.map { $0.step(of: notification) } : []
-        let reason = (conclusion == .waiting ? holds.last?.why : nil) ?? findings.last { $0.conclusion == conclusion }?.why
+        let reason = (conclusion == .waiting ? holds.first?.why : nil) ?? findings.last { $0.conclusion == conclusion }?.why
         let summary =
             switch conclusion {
             case .sent: Self.sent(findings, to: facts.user, isHidden: accounts.allSatisfy { $0.isHidden || !$0.wasAccepted })
