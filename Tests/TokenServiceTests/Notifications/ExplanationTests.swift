@@ -196,18 +196,26 @@ struct ExplanationTests {
         }
     }
 
-    @Test("A user who is signed out before it is due gets it only after another sign-in, and the answer says so")
-    func signedOutBeforeItIsDue() async throws {
+    @Test(
+        "A user who is signed out before it is due gets it only after another sign-in, and never by the device's name: the answer says so",
+        arguments: [#"{"user":"ada"}"#, #"{"all":true}"#, #"{"installation":"\#(installation(1))"}"#], [true, false])
+    func signedOutBeforeItIsDue(to target: String, isLocal: Bool) async throws {
         try await RunningService.run { running in
             let shop = try await running.client.makeApp()
             try await shop.register(installation(1), user: "ada", token: token(1))
-            let due = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000)
-            let id = try await Self.send(#"{"user":"ada"}"#, shop, more: #","not_before":"\#(due)""#)
+            // Two days: a local time is due in the first time zone fourteen hours before UTC.
+            let due = RFC3339.text(milliseconds: UnixClock.now() + 2 * 86_400_000)
+            let id = try await Self.send(
+                target, shop, more: isLocal ? #","local_time":"\#(due.prefix(16))""# : #","not_before":"\#(due)""#)
             _ = try await shop.post("/v1/apps/shop/users/ada/logout")
             let before = try await Self.why(id, "ada", shop)
-            #expect(before.conclusion == "waiting" && before.steps.contains("signed_out_before"), "\(before.steps)")
+            let isNamed = target.contains("installation")
+            #expect(before.conclusion == (isNamed ? "not_sent" : "waiting") && before.steps.contains("signed_out_before"), "\(before.json)")
+            #expect(isNamed || before.step("signed_out_before")?.text("why")?.hasSuffix("the user gets none here.") == true)
+            guard !target.contains(#""all""#) else { return }
+            // A sign-out within ten seconds before that may have been too late.
             try await running.execute(
-                "UPDATE fan_outs SET not_before = clock_timestamp(), due_at = clock_timestamp(), free_from = clock_timestamp()")
+                "UPDATE fan_outs SET due_at = clock_timestamp() + interval '11 seconds', free_from = clock_timestamp()")
             _ = try await eventually {
                 try await shop.get("/v1/apps/shop/notifications/\(id)").json.text("state") == "no_targets" ? true : nil
             }
@@ -353,6 +361,96 @@ struct ExplanationTests {
             #expect(moved.conclusion == "not_recorded" && !moved.steps.contains("delivery_made"), "\(moved.steps)")
             #expect(moved.step("not_recorded")?["detail"]?.text("installation") == installation(1).description)
             #expect(moved.step("signed_in_later")?["detail"]?.text("installation") == installation(4).description)
+        }
+    }
+
+    @Test("A delivery to an audience that is due later goes to the owner of that moment: whose it was is not known")
+    func laterOwner() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let local = RFC3339.text(milliseconds: UnixClock.now() + 3_600_000).prefix(16)
+            let job = try await running.jobs(.bulk) { signal in
+                _ = try await Self.send(#"{"all":true}"#, shop, more: #","local_time":"\#(local)""#)
+                _ = try await eventually {
+                    try await running.count("SELECT count(*) FROM fan_outs JOIN jobs USING (notification) WHERE ended_at IS NOT NULL") == 1
+                        ? true : nil
+                }
+                _ = try await shop.post("/v1/apps/shop/users/ada/logout")
+                try await shop.register(installation(1), user: "bob", token: token(1))
+                try await running.execute("UPDATE jobs SET free_from = now()")
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, shop)
+            for user in ["ada", "bob"] {
+                let answer = try await Self.why(job.notification.description, user, shop)
+                #expect(answer.conclusion == "not_recorded" && !answer.steps.contains("delivery_made"), "\(user): \(answer.json)")
+            }
+        }
+    }
+
+    @Test("A device that was deregistered since may have had a token, also if the token's row is gone") func deregisteredSince()
+        async throws
+    {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.jobs(.bulk) { signal in
+                _ = try await Self.send(#"{"all":true}"#, shop)
+                return try PushJob(decoding: try await signal.next().body)
+            }
+            try await running.report(.accepted, of: job, status: 200)
+            _ = try await running.completed(job.notification, shop)
+            #expect(try await shop.delete("/v1/apps/shop/installations/\(installation(1))").status == 204)
+            try await running.execute("DELETE FROM tokens")
+            let answer = try await Self.why(job.notification.description, "ada", shop)
+            #expect(answer.conclusion == "not_recorded" && !answer.steps.contains("no_token"), "\(answer.json)")
+        }
+    }
+
+    @Test("A receipt is the user's if the epoch grew more than once while the user stayed") func severalEpochs() async throws {
+        try await RunningService.run { running in
+            let shop = try await running.client.makeApp()
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            let job = try await running.sendAndTake(#"{"user":"ada"}"#, with: shop)
+            try await running.report(.rejected, of: job, status: 400, reason: "PayloadEmpty")
+            _ = try await running.completed(job.notification, shop)
+            // As if two tokens had moved to other users.
+            try await running.execute("UPDATE receipts SET owner_epoch = 2")
+            try await running.execute("UPDATE installations SET owner_epoch = 3")
+            let answer = try await Self.why(job.notification.description, "ada", shop)
+            #expect(answer.conclusion == "not_sent" && answer.step("ended")?["detail"]?.text("reason") == "PayloadEmpty", "\(answer.json)")
+            // Another user's epoch, between two times of the same user.
+            try await shop.register(installation(1), user: "grace", token: token(1))
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            try await running.execute("UPDATE receipts SET owner_epoch = 4")
+            let other = try await Self.why(job.notification.description, "ada", shop)
+            #expect(!other.steps.contains("ended"), "\(other.json)")
+        }
+    }
+
+    @Test("A place of a list that fan-out has passed does not wait") func passedPlaces() async throws {
+        try await RunningService.run(Self.still) { running in
+            let shop = try await running.client.makeApp()
+            _ = try await shop.put("/v1/apps/shop/installations/\(installation(1))", #"{"user":"ada","tokens":[]}"#)
+            for target in [#"{"users":["ada"]}"#, #"{"installations":["\#(installation(1))"]}"#] {
+                let id = try await Self.send(target, shop)
+                try await shop.register(installation(1), user: "ada", token: token(1))
+                let ahead = try await Self.why(id, "ada", shop)
+                #expect(ahead.conclusion == "waiting" && ahead.steps.contains("not_reached_yet"), "\(target): \(ahead.json)")
+                try await running.execute("UPDATE fan_outs SET checkpoint = 500")
+                let passed = try await Self.why(id, "ada", shop)
+                #expect(passed.conclusion == "not_recorded" && !passed.steps.contains("not_reached_yet"), "\(target): \(passed.json)")
+            }
+            // The first page of a user's many installations ends in front of the second one.
+            try await shop.register(installation(2), user: "ada", token: token(2))
+            let id = try await Self.send(#"{"users":["ada"]}"#, shop)
+            try await running.execute(
+                "UPDATE fan_outs SET checkpoint_installation = \(installation(2)) WHERE notification = \(id)::text::uuid")
+            let reached = try await Self.why(id, "ada", shop)
+            #expect(reached.step("not_reached_yet")?["detail"]?.text("installation") == installation(2).description, "\(reached.json)")
+            #expect(reached.step("not_recorded")?["detail"]?.text("installation") == installation(1).description, "\(reached.json)")
         }
     }
 

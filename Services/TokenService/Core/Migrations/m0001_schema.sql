@@ -855,7 +855,7 @@ CREATE INDEX cancellations_unhastened ON cancellations (hasten_from) WHERE haste
 
 -- A notification as a reader sees it. expanded_at: its jobs are made, or no more will be.
 CREATE VIEW notification_records AS
-SELECT n.*, f.target, f.entries, f.tags, f.not_before, to_char(f.local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
+SELECT n.*, f.target, f.entries, f.tags, f.not_before, f.due_at, to_char(f.local_time, 'YYYY-MM-DD"T"HH24:MI') AS local_text,
     f.notification IS NOT NULL AS is_fanned_out,
     CASE WHEN f.notification IS NULL THEN n.accepted_at ELSE coalesce(f.ended_at, c.at) END AS expanded_at,
     c.at AS cancelled_at, c.reason AS cancel_reason

@@ -53,10 +53,12 @@ struct DeviceAccount {
     /// A receipt names the owner's epoch. A job knows tokens only: whose they were is known if user and token stayed where they are.
     /// - Returns: nil if it is not known.
     private func isOfUser(_ delivery: ExplanationFacts.Delivery) -> Bool? {
-        if let epoch = delivery.ownerEpoch { return installation.stays.contains { $0.epoch == epoch } }
-        guard wasThere else { return false }
+        if let epoch = delivery.ownerEpoch { return isOfStay(epoch) }
+        // A delivery that is due later goes to the owner of that moment if the notification is for an audience.
+        let end = max(madeUntil, delivery.publishedAt ?? notification.completedAt ?? now)
+        guard wasThere(until: end) else { return false }
         let stayed = installation.stays.contains { stay in
-            (stay.from ?? .min) <= madeFrom && (stay.isNow || (stay.to ?? .min) >= madeUntil)
+            (stay.from ?? .min) <= madeFrom && (stay.isNow || (stay.to ?? .min) >= end)
         }
         let token = installation.tokens.first { $0.id == delivery.tokenID }
         // A token that moves here brings its row of the other environment along, which has no line of its own here.
@@ -67,14 +69,22 @@ struct DeviceAccount {
         return stayed && isHistoryWhole && !hasMoved ? true : nil
     }
 
-    /// Its deliveries were not made before that.
-    private var madeFrom: Int64 { max(notification.acceptedAt, notification.notBefore ?? 0) }
+    /// The user had the epoch there. It may grow several times while the user stays; the history does not name each epoch.
+    private func isOfStay(_ epoch: Int64) -> Bool {
+        let stays = installation.stays
+        guard let next = stays.firstIndex(where: { $0.epoch >= epoch }) else { return false }
+        if stays[next].epoch == epoch { return true }
+        return next > 0 && stays[next - 1].to == nil && stays[next - 1].from == stays[next].from
+    }
+
+    /// Its deliveries were not made before that. Ten seconds: the clocks of several machines, and a sign-out that was not committed yet.
+    private var madeFrom: Int64 { max(notification.acceptedAt, (notification.dueAt ?? 0) - 10_000) }
     private var madeUntil: Int64 { notification.expandedAt ?? now }
 
-    /// The user was signed in there at some time while its deliveries were made.
-    private var wasThere: Bool {
+    /// The user was signed in there at some time between the first moment at which a delivery may have been made and `end`.
+    private func wasThere(until end: Int64) -> Bool {
         installation.stays.contains { stay in
-            (stay.from ?? .min) <= madeUntil && (stay.isNow || (stay.to ?? .min) >= madeFrom)
+            (stay.from ?? .min) <= end && (stay.isNow || (stay.to ?? .min) >= madeFrom)
         }
     }
 
@@ -82,6 +92,9 @@ struct DeviceAccount {
 
     /// The history of the tokens for the notification's purpose, since its deliveries may have been made.
     private var lines: [HistoryEntry] { installation.history.filter { $0.token != nil && $0.at >= madeFrom } }
+
+    /// A deregistration since then ended tokens without a line for each. Their rows may be gone.
+    private var wasDeregistered: Bool { installation.history.contains { $0.event == .deregistered && $0.at >= madeFrom } }
 
     func step(
         _ at: Int64?, _ what: Explanation.What, _ why: String, _ fill: (inout Explanation.Detail) -> Void = { _ in }
@@ -177,7 +190,7 @@ extension DeviceAccount {
 
     /// The user was not signed in there when it was sent.
     private var absentOwner: Finding? {
-        guard !wasThere else { return nil }
+        guard !wasThere(until: madeUntil) else { return nil }
         if let began = installation.stays.compactMap(\.from).filter({ $0 > madeUntil }).min() {
             return Finding([step(began, .signedInLater, "The user signed in here when it had been resolved already.")], nil)
         }
@@ -185,26 +198,30 @@ extension DeviceAccount {
             return lost("Until when the user was signed in here is not known any more.")
         }
         let why = last.reason.map { " (\($0))" } ?? ""
-        guard notification.state != .scheduled else {
-            let words = "The user is signed out here\(why). If the user does not sign in again before it is due, this device gets none."
+        let before = step(ended, .signedOutBefore, "The user was signed out here before its deliveries were made\(why).")
+        guard notification.state == .scheduled else { return Finding([before], nil) }
+        switch notification.target {
+        // It names the user's stay, which is over.
+        case .installation, .installations, .tokens: return Finding([before], .notSent)
+        case .user, .users, .tags, .all, .channel:
+            let words = "The user is signed out here\(why). If the user does not sign in again before it is due, the user gets none here."
             return Finding([step(ended, .signedOutBefore, words)], .waiting)
         }
-        return Finding([step(ended, .signedOutBefore, "The user was signed out here before its deliveries were made\(why).")], nil)
     }
 
     /// The device had no token for the purpose when its deliveries were made.
     private var tokenless: Finding? {
         let (purpose, tokens) = (notification.purpose.rawValue, installation.tokens)
         if let first = lines.first {
-            // A deregistration ends tokens without a line for each.
-            guard isHistoryWhole, first.isArrival, first.at > madeUntil,
-                !installation.history.contains(where: { $0.event == .deregistered }),
-                tokens.allSatisfy({ token in isOver(token) || lines.contains { $0.isArrival && $0.token?.hint == token.hint } })
+            guard isHistoryWhole, first.isArrival, first.at > madeUntil, !wasDeregistered,
+                (tokens.filter { !isOver($0) }.map(\.hint) + lines.compactMap { $0.token?.hint }).allSatisfy({ hint in
+                    lines.contains { $0.isArrival && $0.token?.hint == hint }
+                })
             else { return nil }
             let words = "The device had no \(purpose) token then: one came only when it had been resolved already."
             return Finding([step(first.at, .noTokenThen, words) { $0.hint = first.token?.hint }], nil)
         }
-        guard isHistoryWhole, tokens.allSatisfy(isOver) else { return nil }
+        guard isHistoryWhole, !wasDeregistered, tokens.allSatisfy(isOver) else { return nil }
         guard let last = tokens.max(by: { ($0.retired?.at ?? 0) < ($1.retired?.at ?? 0) }), let retired = last.retired else {
             return Finding([step(nil, .noToken, "The device has no \(purpose) token, and this push type needs one.")], nil)
         }
@@ -236,12 +253,7 @@ extension DeviceAccount {
             let at = notification.cancelledAt ?? notification.completedAt
             return Finding([step(at, .stoppedBefore, words)], .notSent, why: notification.stop(now: now)?.why)
         }
-        guard notification.expandedAt == nil else { return nil }
-        switch notification.target {
-        case .tags, .all:
-            guard installation.isAhead else { return nil }
-        case .user, .users, .installation, .installations, .tokens, .channel: break
-        }
+        guard notification.expandedAt == nil, installation.isAhead else { return nil }
         return Finding([step(nil, .notReachedYet, "Its deliveries are still to be made: the turn of this device has not come.")], .waiting)
     }
 

@@ -35,6 +35,8 @@ package struct ExplanationFacts: Sendable {
         package var receipts: NotificationRequest.Receipts
         package var acceptedAt: Int64
         package var notBefore: Int64?
+        /// No delivery was made before, by the database's clock; nil if the acceptance made them.
+        package var dueAt: Int64?
         package var localTime: String?
         package var expiresAt: Int64
         package var isUrgent: Bool
@@ -60,7 +62,7 @@ package struct ExplanationFacts: Sendable {
         package var isNamed = false
         /// The epoch at acceptance, for a named target; nil if it was not stored.
         package var namedEpoch: Int64?
-        /// A fan-out through the app's installations has not reached it yet.
+        /// The fan-out is still to look at the installation, and may mean its user.
         package var isAhead = false
         /// Nil where the target is no tag expression.
         package var matchesTags: Bool?

@@ -52,7 +52,7 @@ package struct ExplanationStore {
     private func load(_ ids: [PushID], into facts: inout ExplanationFacts) throws {
         let notification = facts.notification
         let answers = try session.pipeline([
-            states(of: ids, for: notification.id), tokens(of: ids, for: notification.purpose),
+            states(of: ids, for: notification.id, user: facts.user), tokens(of: ids, for: notification.purpose),
             receipts(of: ids, for: notification.id), fences(of: ids, since: notification.acceptedAt),
             history(of: ids, since: notification.acceptedAt, for: notification.purpose),
         ])
@@ -153,7 +153,8 @@ extension ExplanationFacts.Notification {
         self.init(
             id: try row["id"], state: try row["state"], lane: try row["lane"], pushType: try row["push_type"], purpose: try row["purpose"],
             target: try NotificationAddress(row), receipts: try row["receipts"], acceptedAt: try row.milliseconds("accepted_at"),
-            notBefore: try row.milliseconds("not_before"), localTime: try row["local_text"], expiresAt: try row.milliseconds("expires_at"),
+            notBefore: try row.milliseconds("not_before"), dueAt: try row.milliseconds("due_at"), localTime: try row["local_text"],
+            expiresAt: try row.milliseconds("expires_at"),
             isUrgent: try row["is_urgent"], isFannedOut: try row["is_fanned_out"], expandedAt: try row.milliseconds("expanded_at"),
             completedAt: try row.milliseconds("completed_at"), cancelledAt: try row.milliseconds("cancelled_at"),
             cancelReason: try row["cancel_reason"], total: try row["total"],
@@ -199,13 +200,22 @@ extension ExplanationStore {
         """
     }
 
-    func states(of installations: [PushID], for notification: PushID) -> PostgresQuery {
+    /// `is_ahead`: of an app's installations by their order, of a list by its places. Of a channel's activities it is known only before the
+    /// first page. A user with many installations has a checkpoint among them.
+    func states(of installations: [PushID], for notification: PushID, user: String) -> PostgresQuery {
         """
         SELECT i.id, i.permission,
             CASE WHEN i.throttled_until > now() THEN i.throttled_until END AS throttled_until,
             x.installation IS NOT NULL AS is_named, x.owner_epoch AS named_epoch,
             audience_words(i.tags, i.permission) @@ f.query AS matches_tags,
-            coalesce(i.ordinal > f.checkpoint, false) AS is_ahead
+            coalesce(CASE WHEN f.target IN ('tags', 'all') THEN i.ordinal > f.checkpoint
+                WHEN f.entries IS NULL THEN f.checkpoint = 0 AND f.checkpoint_installation IS NULL
+                ELSE x.owner_epoch = i.owner_epoch AND x.place > f.checkpoint OR EXISTS (
+                    SELECT FROM addressees a
+                    WHERE a.app_id = \(app.id) AND a.notification = \(notification) AND a.owner = \(user)
+                        -- IS TRUE: by the owner, not by the places behind the checkpoint.
+                        AND (a.place > f.checkpoint + (i.id < f.checkpoint_installation IS TRUE)::integer) IS TRUE)
+                END, false) AS is_ahead
         FROM unnest(\(installations)::uuid[]) AS wanted (id)
         CROSS JOIN LATERAL (SELECT * FROM installations WHERE app_id = \(app.id) AND id = wanted.id LIMIT 1) AS i
         LEFT JOIN fan_outs f ON f.app_id = \(app.id) AND f.notification = \(notification)
