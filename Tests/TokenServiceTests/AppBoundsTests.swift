@@ -38,7 +38,6 @@ struct AppBoundsTests {
     /// statement has compared these with the app. The schema's functions get them from a statement that has compared them.
     private static let ofLockedRows = [
         "ActivityReports.lock": "the newest states of activities that are locked",
-        "UpdateTargetStore.channelEnds": "the channels of activities that are locked",
         "UpdateTargetStore.save": "a notification is only looked at: whether it has deliveries without an outcome",
         "UpdateTargetStore.removeUnreached": "notifications that the batch has accepted",
         "UpdateTargetStore.copy": "the newest states of activities that are locked",

@@ -160,7 +160,7 @@ struct RollbackTests {
             """,
             """
             INSERT INTO activities (app_id, owner, id, attributes_type, channel, started_at)
-            SELECT app_id, 'ada', 'ride', 'Ride', id, now() FROM channels WHERE name = 'game'
+            SELECT app_id, 'ada', 'ride', 'Ride', ordinal, now() FROM update_targets WHERE id = 'game'
             """,
             "UPDATE installations SET lines_count_until = now() + interval '80 minutes' WHERE owner = 'grace'",
             """

@@ -84,6 +84,17 @@ struct SweepTests {
             }
         ),
         (
+            .channels, "removed_channels",
+            { old, young in
+                """
+                INSERT INTO update_targets (app_id, id, removed_at)
+                SELECT a.id, n::text, now() - CASE WHEN n > \(old) THEN interval '11 hours' ELSE interval '13 hours' END
+                    + n * interval '1 millisecond'
+                FROM generate_series(1, \(old) + \(young)) AS n, apps a
+                """
+            }
+        ),
+        (
             .signOuts, "sign_outs_by_time",
             { old, young in
                 """

@@ -77,11 +77,12 @@ extension BroadcastTests {
             let statements: [PostgresQuery] = [
                 """
                 INSERT INTO activities (app_id, owner, id, channel, started_at)
-                SELECT app_id, 'grace', n::text, id, now() - interval '1 day' FROM channels, generate_series(1, 150000) AS n
+                SELECT app_id, 'grace', n::text, ordinal, now() - interval '1 day'
+                FROM update_targets, generate_series(1, 150000) AS n WHERE id = 'game'
                 """,
                 """
                 INSERT INTO activities (app_id, owner, id, channel, started_at, reported_at)
-                SELECT app_id, 'ada', 'ride', id, now(), now() FROM channels
+                SELECT app_id, 'ada', 'ride', ordinal, now(), now() FROM update_targets WHERE id = 'game'
                 """,
                 """
                 INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)

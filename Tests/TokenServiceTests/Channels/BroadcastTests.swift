@@ -363,8 +363,10 @@ struct BroadcastTests {
         }
     }
 
-    @Test("A device that reports an activity after the end of its channel gets an end, and nothing brings the activity back")
-    func reportAfterEnd() async throws {
+    @Test(
+        "A device that reports an activity after the end of its channel gets an end, and nothing brings the activity back",
+        arguments: ["kept", "deleted", "made again"])
+    func reportAfterEnd(fateOfChannel: String) async throws {
         try await Self.run { running, shop, _, signal in
             let tokens = #"[{"token":"\#(token(1))"},{"token":"\#(token(2))","purpose":"activity_start:Match"}]"#
             #expect(
@@ -384,6 +386,16 @@ struct BroadcastTests {
             let broadcast = try await Self.next(signal)
             try await running.report(.accepted, of: broadcast, status: 200)
             _ = try await running.completed(broadcast.notification, shop)
+            let path = "/v1/apps/shop/channels/game"
+            if fateOfChannel != "kept" {
+                _ = try await eventually { try await shop.delete(path).status == 204 ? true : nil }
+                if fateOfChannel == "made again" {
+                    let made = #"{"environment":"production","storage":"none"}"#
+                    _ = try await eventually { try await shop.put(path, made).json.text("state") == "open" ? true : nil }
+                }
+                let early = try await shop.get("/v1/apps/shop/activities/early?user=ada").json
+                #expect(early.text("state") == "ended" && early.text("channel") == "game")
+            }
             for (activity, number) in [("early", 4), ("late", 5)] {
                 for _ in 1...2 { try await report(activity, number) }
                 let end = try await Self.next(signal)
@@ -396,8 +408,9 @@ struct BroadcastTests {
             // Fan-out looks at the update again.
             try await running.execute("UPDATE fan_outs SET free_from = now(), due_at = now() WHERE notification = \(update)")
             _ = try await eventually { () -> Bool? in try await ActivityLineTests.state(update, shop) == "cancelled" ? true : nil }
-            #expect(try await shop.get("/v1/apps/shop/channels/game").json.number("followers") == 0)
-            #expect(try await shop.delete("/v1/apps/shop/channels/game").status == 204)
+            guard fateOfChannel != "deleted" else { return }
+            #expect(try await shop.get(path).json.number("followers") == 0)
+            #expect(try await shop.delete(path).status == 204)
         }
     }
 

@@ -151,7 +151,7 @@ struct ChannelTests {
                 try await running.execute(
                     """
                     INSERT INTO activities (app_id, id, installation, started_at, channel)
-                    SELECT app_id, \(activity), \(installation(1)), now(), id FROM channels WHERE name = 'game-1'
+                    SELECT app_id, \(activity), \(installation(1)), now(), ordinal FROM update_targets WHERE id = 'game-1'
                     """)
             }
             try await running.execute("UPDATE activities SET ended_at = now() WHERE id = 'b'")
@@ -172,8 +172,8 @@ struct ChannelTests {
             try await running.execute(
                 """
                 INSERT INTO activities (app_id, id, owner, started_at, channel)
-                SELECT app_id, n::text, 'ada', now() - CASE WHEN n % 2 = 0 THEN interval '9 hours' ELSE interval '1 minute' END, id
-                FROM channels, generate_series(1, 30000) AS n WHERE name = 'game-1'
+                SELECT app_id, n::text, 'ada', now() - CASE WHEN n % 2 = 0 THEN interval '9 hours' ELSE interval '1 minute' END, ordinal
+                FROM update_targets, generate_series(1, 30000) AS n WHERE id = 'game-1'
                 """)
             #expect(try await shop.get("\(Self.path)/game-1").json.number("followers") == 10_000)
             #expect(try await shop.delete("\(Self.path)/game-1").code == "channel_in_use")

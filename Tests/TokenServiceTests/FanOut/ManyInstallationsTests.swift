@@ -103,8 +103,8 @@ struct ManyInstallationsTests {
                 """
                 INSERT INTO activities (app_id, owner, id, channel, started_at, reported_at)
                 SELECT c.app_id, CASE WHEN n > 20 THEN 'u2' ELSE 'guest' END, 'a' || (CASE WHEN n > 20 THEN 1
-                    ELSE n END), c.id, now(), now()
-                FROM channels c, generate_series(1, 21) AS n ORDER BY n
+                    ELSE n END), c.ordinal, now(), now()
+                FROM update_targets c, generate_series(1, 21) AS n WHERE c.id = 'game' ORDER BY n
                 """,
                 """
                 INSERT INTO tokens (app_id, environment, purpose, token, installation, ordinal, registered_at)

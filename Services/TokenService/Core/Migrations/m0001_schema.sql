@@ -544,7 +544,8 @@ CREATE FUNCTION activity_owner(owner text, installation uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN coalesce('user:' || owner, 'installation:' || installation, 'channel');
 
--- What updates go to, one after another: a channel by its name, whose row comes and goes with the channel's; or one Live Activity, by its
+-- What updates go to, one after another: a channel by its name, whose row comes with the channel and stays for twelve hours after it, until
+-- all activities that its last end has ended are off the lock screen; or one Live Activity, by its
 -- owner and the id that the app and its backend call it. Ids are guessable: two owners may have an activity of the same id, and neither
 -- reaches the other's. Its update tokens are the tokens of purpose `activity:` and this id at the owner's installations.
 CREATE TABLE update_targets (
@@ -554,9 +555,11 @@ CREATE TABLE update_targets (
     owned_by text NOT NULL GENERATED ALWAYS AS (activity_owner(owner, installation)) STORED,
     id text NOT NULL CHECK (octet_length(id) BETWEEN 1 AND 128),
     attributes_type text CHECK (octet_length(attributes_type) BETWEEN 1 AND 128),
-    -- The broadcast channel that it follows: its start named it, or the app reported it. A channel that is deleted has no row any more: a
-    -- foreign key would write to all activities that followed it.
+    -- The ordinal of the broadcast channel that it follows: its start named it, or the app reported it. A channel that was deleted has no row
+    -- in the end: a foreign key would write to all activities that followed it.
     channel bigint,
+    -- Of a channel: when it was deleted. A channel of its name that is made in time has its row.
+    removed_at timestamptz,
     -- The order in which a broadcast reaches those of its channel that have update tokens.
     ordinal bigint GENERATED ALWAYS AS IDENTITY,
     -- A start to the user made it: the user's devices that have not reported a token of it may show it.
@@ -592,6 +595,9 @@ CREATE TABLE update_targets (
     fillfactor = 70
 );
 CREATE INDEX activities_by_start ON update_targets (started_at);
+-- The channels that activities follow.
+CREATE UNIQUE INDEX followed_channels ON update_targets (app_id, ordinal) WHERE started_at IS NULL;
+CREATE INDEX removed_channels ON update_targets (removed_at) WHERE removed_at IS NOT NULL;
 -- Who follows a channel now, up to a number: not past those that started long ago.
 CREATE INDEX activities_following ON update_targets (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
 CREATE INDEX activities_by_channel ON update_targets (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
@@ -609,16 +615,16 @@ RETURN a.started_at + CASE WHEN a.reported_at IS NULL AND a.channel IS NULL THEN
 
 -- Four hours after its end an activity leaves the lock screen (the same page of Apple's).
 CREATE VIEW activity_records AS
-SELECT a.*, c.name AS channel_name, e.ends_at, e.leaves_at,
+SELECT a.*, q.id AS channel_name, e.ends_at, e.leaves_at,
     CASE WHEN coalesce(e.leaves_at, e.ends_at + interval '4 hours') <= now() THEN 'dismissed'
         WHEN e.ends_at <= now() THEN 'ended'
-        WHEN a.reported_at IS NULL AND c.id IS NULL THEN 'starting'
+        WHEN a.reported_at IS NULL AND q.id IS NULL THEN 'starting'
         WHEN greatest(a.stale_at, q.stale_at) <= now() THEN 'stale'
         ELSE 'active' END AS state
-FROM activities a LEFT JOIN channels c ON c.id = a.channel
+FROM activities a
 -- LIMIT: by its key for each activity with a channel, and not by reading the whole table once.
 LEFT JOIN LATERAL (
-    SELECT * FROM update_targets WHERE app_id = c.app_id AND owned_by = 'channel' AND id = c.name LIMIT 1
+    SELECT * FROM update_targets WHERE app_id = a.app_id AND ordinal = a.channel AND started_at IS NULL LIMIT 1
 ) AS q ON true
 -- A broadcast has ended it, if it had started before.
 CROSS JOIN LATERAL (SELECT q.ended_at >= a.started_at IS TRUE AS by_channel) AS o

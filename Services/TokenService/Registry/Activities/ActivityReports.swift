@@ -187,15 +187,18 @@ struct ActivityReports {
     }
 
     /// The row lock keeps a request from deleting the channel meanwhile. One that Apple has not created yet, or does not have any more, may
-    /// be open later.
+    /// be open later. One that was deleted may have ended the activity before.
     private static func follow(_ key: UpdateTarget.Key, _ channel: String) -> PostgresQuery {
         """
-        WITH followed AS (
-            SELECT id FROM channels WHERE app_id = \(key.app) AND name = \(channel) AND state <> 'failed' FOR KEY SHARE
+        WITH kept AS (
+            SELECT state FROM channels WHERE app_id = \(key.app) AND name = \(channel) FOR KEY SHARE
+        ), followed AS (
+            SELECT q.ordinal FROM update_targets q LEFT JOIN kept k ON true
+            WHERE q.app_id = \(key.app) AND q.owned_by = 'channel' AND q.id = \(channel) AND k.state IS DISTINCT FROM 'failed'
         )
-        UPDATE activities a SET channel = f.id FROM followed f
+        UPDATE activities a SET channel = f.ordinal FROM followed f
         WHERE a.app_id = \(key.app) AND a.owned_by = activity_owner(\(key.owner.user), \(key.owner.installation)) AND a.id = \(key.id)
-            AND a.channel IS DISTINCT FROM f.id
+            AND a.channel IS DISTINCT FROM f.ordinal
         """
     }
 

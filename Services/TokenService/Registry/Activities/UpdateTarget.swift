@@ -19,7 +19,7 @@ package struct UpdateTarget: Equatable, Sendable {
 
     package let key: Key
     package var attributesType: String?
-    /// The id of the broadcast channel that the activity follows; a statement of its own writes it.
+    /// The ordinal of the broadcast channel that the activity follows, in `update_targets`; a statement of its own writes it.
     package private(set) var channel: Int64?
     /// When the last end of that channel was sent: the activity is over if it had started before.
     package var channelEndedAt: Int64?

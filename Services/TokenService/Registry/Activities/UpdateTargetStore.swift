@@ -4,7 +4,7 @@ import TokenServiceApps
 
 /// The SQL of Live Activities and channels as updates see them. Their rows are locked before those of jobs and notifications, and of
 /// `channels`, in ascending order of their keys. A batch may have those of several apps: each key has its app. ``ActivityReading`` is what
-/// a caller sees. The registry of channels makes and removes a channel's row with the channel.
+/// a caller sees. The registry of channels makes a channel's row with the channel; housekeeping removes it later than the channel.
 package struct UpdateTargetStore {
     package let session: PostgresSession
 
@@ -111,7 +111,7 @@ package struct UpdateTargetStore {
             let target = try UpdateTarget(row)
             targets[target.key] = target
         }
-        let ends = try channelEnds(Set(targets.values.filter { $0.endedAt == nil }.compactMap(\.channel)))
+        let ends = try channelEnds(of: targets.values.filter { $0.endedAt == nil })
         guard !ends.isEmpty else { return targets }
         return targets.mapValues { target in
             var target = target
@@ -120,18 +120,22 @@ package struct UpdateTargetStore {
         }
     }
 
-    /// When the last end of each of these channels was sent. A statement of its own: one that waited for a lock sees the channels as they
-    /// were before.
-    private func channelEnds(_ channels: Set<Int64>) throws -> [Int64: Int64] {
-        guard !channels.isEmpty else { return [:] }
+    /// When the last end was sent of each channel that these activities follow, also if it was deleted since. A statement of its own: one
+    /// that waited for a lock sees the channels as they were before.
+    private func channelEnds(of activities: [UpdateTarget]) throws -> [Int64: Int64] {
+        var apps: [Int64: App.ID] = [:]
+        for activity in activities { if let channel = activity.channel { apps[channel] = activity.key.app } }
+        guard !apps.isEmpty else { return [:] }
+        let channels = apps.sorted { $0.key < $1.key }
         let rows = try session.execute(
             """
-            SELECT c.id, q.ended_at FROM channels c
-            JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = c.name
-            WHERE c.id = ANY (\(channels.sorted())) AND q.ended_at IS NOT NULL
+            SELECT q.ordinal, q.ended_at
+            FROM unnest(\(channels.map(\.value))::bigint[], \(channels.map(\.key))::bigint[]) AS e (app_id, channel)
+            JOIN update_targets q ON q.app_id = e.app_id AND q.ordinal = e.channel
+            WHERE q.started_at IS NULL AND q.ended_at IS NOT NULL
             """)
         var ends: [Int64: Int64] = [:]
-        for row in rows { ends[try row["id"]] = try row.milliseconds("ended_at") }
+        for row in rows { ends[try row["ordinal"]] = try row.milliseconds("ended_at") }
         return ends
     }
 
@@ -204,11 +208,12 @@ package struct UpdateTargetStore {
             """,
             """
             WITH followed AS (
-                SELECT e.app_id, activity_owner(e.owner, e.installation) AS owned_by, e.id, c.id AS channel
+                SELECT e.app_id, activity_owner(e.owner, e.installation) AS owned_by, e.id, q.ordinal AS channel
                 FROM unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[],
                         \(starts.map(\.value.channelID))::text[])
                     AS e (app_id, owner, installation, id, apple_id)
-                JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open' FOR KEY SHARE OF c
+                JOIN channels c ON c.app_id = e.app_id AND c.apple_id = e.apple_id AND c.state = 'open'
+                JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = c.name FOR KEY SHARE OF c
             )
             UPDATE activities a SET channel = f.channel
             FROM unnest(\(apps)::bigint[], \(users)::text[], \(installations)::uuid[], \(ids)::text[])

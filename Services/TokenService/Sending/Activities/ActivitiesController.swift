@@ -116,7 +116,8 @@ extension ActivityReport {
                 "channel", .string(Purpose.maximumNameBytes).example("game-17"),
                 """
                 The broadcast channel whose states it shows, where the device cannot follow the channel (below iOS 18): broadcasts with \
-                the fallback `activities` reach it by its token. If the app has no channel of this name, the activity follows none.
+                the fallback `activities` reach it by its token. If the app has no channel of this name, and has deleted none in the \
+                last twelve hours, the activity follows none.
                 """
             ),
             .optional("expected_user", .user.orNull, "Refuse with 409 unless exactly this user is signed in now; null: unless no user is."),

@@ -10,6 +10,8 @@ package struct BroadcastMember: Sendable {
     private static let (installation, ownerEpoch) = (PushID.lowest, Int64(1))
 
     let id: BroadcastChannel.ID
+    /// What the activities that follow it have as their channel; nil if it has no name.
+    let followed: Int64?
     let channelID: ChannelID
     let environment: APNsEnvironment
     let storage: ChannelStorage
@@ -50,13 +52,15 @@ package struct BroadcastMember: Sendable {
     private static func load(ids: [Int64], key: UpdateTarget.Key?, in session: PostgresSession) throws -> [BroadcastMember] {
         try session.execute(
             """
-            SELECT c.id, c.apple_id, c.environment, c.storage, c.state, a.bundle_id FROM channels c JOIN apps a ON a.id = c.app_id
+            SELECT c.id, c.apple_id, c.environment, c.storage, c.state, a.bundle_id, (
+                SELECT ordinal FROM update_targets q WHERE q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = c.name
+            ) AS followed FROM channels c JOIN apps a ON a.id = c.app_id
             WHERE (c.id = ANY (\(ids)) OR c.app_id = \(key?.app) AND c.name = \(key?.id)) AND num_nulls(c.apple_id, c.storage) = 0
             """
         ).map { row in
             BroadcastMember(
-                id: try row["id"], channelID: try row["apple_id"], environment: try row["environment"], storage: try row["storage"],
-                bundleID: try row["bundle_id"], isOpen: try row["state"] as BroadcastChannel.State == .open)
+                id: try row["id"], followed: try row["followed"], channelID: try row["apple_id"], environment: try row["environment"],
+                storage: try row["storage"], bundleID: try row["bundle_id"], isOpen: try row["state"] as BroadcastChannel.State == .open)
         }
     }
 }

@@ -45,14 +45,13 @@ extension ChannelStore {
     func followers(of channel: BroadcastChannel, upTo limit: Int) throws -> Int {
         try session.execute(
             """
-            SELECT count(*) AS count FROM channels c
-            LEFT JOIN update_targets q ON q.app_id = c.app_id AND q.owned_by = 'channel' AND q.id = \(channel.name)
+            SELECT count(*) AS count FROM update_targets q
             CROSS JOIN LATERAL (
                 SELECT FROM activities a
-                WHERE a.channel = c.id AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', q.ended_at)
+                WHERE a.channel = q.ordinal AND a.ended_at IS NULL AND a.started_at > greatest(now() - interval '8 hours', q.ended_at)
                 ORDER BY a.started_at LIMIT \(limit)
             ) AS followers
-            WHERE c.app_id = \(app) AND c.id = \(channel.id)
+            WHERE q.app_id = \(app) AND q.owned_by = 'channel' AND q.id = \(channel.name)
             """
         ).only()["count"]
     }

@@ -124,10 +124,16 @@ package struct ChannelStore {
         return channel
     }
 
-    /// Makes the row of a channel's updates, once it has a name. It has the name for ever.
+    /// Makes the row of a channel's updates, once it has a name. It has the name for ever. The row of a former channel of the name begins
+    /// anew, but for its end: the activities that it has ended stay so.
     private func insertUpdateTarget(_ name: String?) throws {
         guard let name else { return }
-        try session.execute("INSERT INTO update_targets (app_id, id) VALUES (\(app), \(name))")
+        try session.execute(
+            """
+            INSERT INTO update_targets (app_id, id) VALUES (\(app), \(name))
+            ON CONFLICT (app_id, owned_by, id) DO UPDATE SET removed_at = NULL, stale_at = NULL, newest = NULL, newest_timestamp = NULL,
+                is_waiting = false, sending = NULL, is_retrying = false, free_at = NULL, is_end = false, is_sending_end = false
+            """)
     }
 
     /// Channels that Apple's list shows and no row has.
@@ -146,8 +152,9 @@ package struct ChannelStore {
     func apply(_ event: BroadcastChannel.Event, to channel: BroadcastChannel, now: Int64) throws -> BroadcastChannel? {
         var changed = channel
         guard changed.apply(event, now: now) else {
-            // In the order of locks.
-            try session.execute("DELETE FROM update_targets WHERE app_id = \(app) AND owned_by = 'channel' AND id = \(channel.name)")
+            // In the order of locks. The row says for a while that it has ended activities.
+            try session.execute(
+                "UPDATE update_targets SET removed_at = now() WHERE app_id = \(app) AND owned_by = 'channel' AND id = \(channel.name)")
             try session.execute("DELETE FROM channels WHERE app_id = \(app) AND id = \(channel.id)")
             return nil
         }

@@ -196,7 +196,7 @@ extension FanOutStore {
         }
         return """
             SELECT app_id, owner, 'activity:' || id AS purpose FROM activities
-            WHERE channel = \(channel.id) AND ordinal = \(place) AND ended_at IS NULL LIMIT 1
+            WHERE channel = \(channel.followed) AND ordinal = \(place) AND ended_at IS NULL LIMIT 1
             """
     }
 
@@ -209,14 +209,14 @@ extension FanOutStore {
         return """
             SELECT coalesce(
                 CASE WHEN count(*) < \(entriesOfPage) THEN (
-                    SELECT ordinal FROM activities WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(position)
+                    SELECT ordinal FROM activities WHERE channel = \(channel.followed) AND ended_at IS NULL AND ordinal > \(position)
                     ORDER BY ordinal OFFSET 99999 LIMIT 1
                 ) END, max(ordinal)) AS ordinal,
                 coalesce(array_agg(ordinal ORDER BY ordinal), '{}') AS ordinals, coalesce(array_agg(size ORDER BY ordinal), '{}') AS sizes
             FROM (
                 SELECT a.ordinal, o.size FROM (
                     SELECT channel, ordinal, started_at FROM activities
-                    WHERE channel = \(channel.id) AND ended_at IS NULL AND ordinal > \(position) ORDER BY ordinal LIMIT 100000
+                    WHERE channel = \(channel.followed) AND ended_at IS NULL AND ordinal > \(position) ORDER BY ordinal LIMIT 100000
                 ) AS a
                 -- OFFSET: the order of the activities is kept, and the page ends with its last one.
                 CROSS JOIN LATERAL (
@@ -256,7 +256,7 @@ extension FanOutStore {
                 AND t.environment = \(channel.environment) AND t.state = 'active'
             ORDER BY t.environment
         ) AS t
-        WHERE x.channel = \(channel.id) AND x.ended_at IS NULL AND x.ordinal > \(fanOut.checkpoint.position) AND x.ordinal <= \(last)
+        WHERE x.channel = \(channel.followed) AND x.ended_at IS NULL AND x.ordinal > \(fanOut.checkpoint.position) AND x.ordinal <= \(last)
             -- IS TRUE: by the channel alone, not also by the start of all apps' activities.
             AND (x.started_at > now() - interval '8 hours') IS TRUE AND reaches(c, \(fanOut.template.notification), x.started_at)
         ORDER BY x.ordinal

@@ -76,8 +76,8 @@ package struct HousekeepingMetrics: Sendable {
             "push_token_service_retention_removed_total", by: "kind", Retention.Kind.self,
             "Rows removed one by one because their retention was over; most go with their partition. Kind: tokens, fences, "
                 + """
-                token_moves, sign_outs, outcome_counts, notification_events, webhook_messages, activities, holds; unread_events: state changes \
-                that 
+                token_moves, sign_outs, outcome_counts, notification_events, webhook_messages, activities, holds; channels: what updates \
+                knew of channels deleted twelve hours before; unread_events: state changes that 
                 """
                 + "are lost, because their app's queue took none or no process read them; quarantine: marks taken away; activity_tokens: "
                     + """

@@ -8,7 +8,7 @@ import TokenServiceRegistry
 package struct Retention {
     /// The kind of removed rows; the metric's dimension.
     package enum Kind: String, CaseIterable, Sendable {
-        case tokens, fences, quarantine, activities, holds
+        case tokens, fences, quarantine, activities, channels, holds
         case activityTokens = "activity_tokens"
         case doubtfulTokens = "doubtful_tokens"
         case outcomeCounts = "outcome_counts"

@@ -15,7 +15,7 @@ package struct Sweep: Sendable {
     /// ``Retention/Step/last``).
     let statement: @Sendable (_ limit: Int, _ from: Int64) -> PostgresQuery
 
-    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities, signOuts]
+    package static let all = [outcomeCounts, tokenMoves, fences, quarantine, notificationEvents, activities, channels, signOuts]
 
     /// The brake on rejections looks back ten minutes.
     package static let outcomeCounts = Sweep(kind: .outcomeCounts) { limit, from in
@@ -84,6 +84,19 @@ package struct Sweep: Sendable {
             DELETE FROM update_targets WHERE ctid = ANY (ARRAY(SELECT place FROM found))
         )
         SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(started_at)) * 1000)::bigint AS last FROM found
+        """
+    }
+    /// Removes what updates know of channels that were deleted: the activities that these have ended are off the lock screen.
+    package static let channels = Sweep(kind: .channels) { limit, from in
+        """
+        WITH found AS (
+            SELECT ctid AS place, removed_at FROM update_targets
+            WHERE removed_at >= \(milliseconds: from) AND removed_at < now() - interval '12 hours'
+            ORDER BY removed_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM update_targets WHERE ctid = ANY (ARRAY(SELECT place FROM found))
+        )
+        SELECT count(*) AS count, count(*) AS looked, floor(extract(epoch FROM max(removed_at)) * 1000)::bigint AS last FROM found
         """
     }
     /// Removes moments of sign-outs that are before the making of every credential that may still sign a user in.
