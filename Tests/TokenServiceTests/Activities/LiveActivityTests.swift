@@ -92,6 +92,31 @@ struct LiveActivityTests {
         expect(accept(3, at: 4000, event: .end) == .turn(.send), "of its own sender")
     }
 
+    @Test("The end of a channel is taken back to the one before if APNs accepted nothing of it, also if another end takes its place")
+    func endNotSent() {
+        var channel = UpdateTarget(key: UpdateTarget.Key(app: 1, owner: .channel, id: "game"))
+        var superseded: [PushID] = []
+        func begin(_ number: UInt64, at now: Int64) {
+            let change = ActivityChange(subject: .channel("game"), event: .end, timestamp: now / 1000)
+            _ = channel.accept(
+                change, as: Self.id(number), priority: 5, window: 0, maySend: true, now: now, superseded: &superseded)
+            channel.begin(Self.id(number), priority: 5, window: 0, now: now)
+        }
+        begin(1, at: 1000)
+        #expect(channel.endedAt == 1000)
+        channel.arrived(Self.id(1))
+        let afterFirst = channel.completed(Self.id(1))
+        #expect(afterFirst == nil && channel.endedAt == 1000)
+        begin(2, at: 5000)
+        _ = channel.failed(Self.id(2), superseded: &superseded)
+        begin(3, at: 9000)
+        #expect(superseded == [Self.id(2)] && channel.endedAt == 9000)
+        _ = channel.completed(Self.id(2))
+        #expect(channel.endedAt == 9000)
+        _ = channel.completed(Self.id(3))
+        #expect(channel.endedAt == 1000 && channel.queue.sending == nil)
+    }
+
     @Test("Two updates of priority 10 are a window apart; an end and priority 5 wait for none") mutating func window() {
         expect(accept(1, at: 1000, priority: 10, window: 60_000) == .turn(.send))
         _ = activity.queue.ended(Self.id(1))

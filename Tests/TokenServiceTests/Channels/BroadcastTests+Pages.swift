@@ -52,6 +52,29 @@ extension BroadcastTests {
         }
     }
 
+    @Test(
+        "An end of which APNs accepted nothing ends no activity, also if no outcome completes it",
+        arguments: ["expired", "cancelled", "sent", "unclear"])
+    func endNotSent(fate: String) async throws {
+        try await Self.withoutRelay { running, shop in
+            let end = try await Self.send(Self.state(1, event: "end", more: #","fallback":"activities""#), by: shop)
+            try await Self.makePage(of: end, running)
+            #expect(try await shop.get("/v1/apps/shop/activities/watch?user=ada").json.text("state") == "ended")
+            try await Self.settle(end, job: 0, as: fate == "sent" ? .accepted : fate == "unclear" ? .unknown : .expired, running)
+            if fate == "cancelled" {
+                #expect(try await shop.delete("/v1/apps/shop/notifications/\(end)").status == 200)
+            } else {
+                try await running.execute("UPDATE notifications SET expires_at = now() - interval '1 second' WHERE id = \(end)")
+                // Its acceptance finds that the end is not under way any more.
+                try await Self.send(Self.state(2), by: shop)
+                try await Self.makePage(of: end, running)
+            }
+            #expect(try await running.count("SELECT count(*) FROM notifications WHERE id = \(end) AND completed_at IS NOT NULL") == 1)
+            let state = try await shop.get("/v1/apps/shop/activities/watch?user=ada").json.text("state")
+            #expect(state == (["sent", "unclear"].contains(fate) ? "ended" : "active"))
+        }
+    }
+
     @Test("A second end of a channel goes to the activities that the first one was to end") func secondEnd() async throws {
         try await Self.withoutRelay { running, shop in
             let fallback = #","fallback":"activities""#
@@ -154,10 +177,15 @@ extension BroadcastTests {
     }
 
     private static func accept(_ notification: PushID, job: Int, _ running: RunningService) async throws {
+        try await settle(notification, job: job, as: .accepted, running)
+    }
+
+    private static func settle(_ notification: PushID, job: Int, as outcome: OutcomeClass, _ running: RunningService) async throws {
         let id = DeliveryNames(notification).id(job: job, position: 0)
-        let delivery = OutcomeEvent.Delivery(id: id, notification: notification, installation: .lowest, attempt: 1, status: 200)
+        let delivery = OutcomeEvent.Delivery(
+            id: id, notification: notification, installation: .lowest, attempt: 1, status: outcome == .accepted ? 200 : nil)
         let event = OutcomeEvent(
-            id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: try #require(AppSlug("shop")), outcome: .accepted,
+            id: .random(), source: "/push/dispatcher/test", time: UnixClock.now(), app: try #require(AppSlug("shop")), outcome: outcome,
             isFinal: true, deliveries: [delivery])
         _ = try await OutcomeApplication(pool: running.pool).apply(OutcomeBatch([event]))
     }

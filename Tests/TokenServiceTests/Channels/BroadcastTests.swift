@@ -133,6 +133,38 @@ struct BroadcastTests {
         }
     }
 
+    @Test("An end that is cancelled before APNs takes it ends no activity") func cancelledEnd() async throws {
+        try await Self.run { running, shop, _, signal in
+            try await shop.register(installation(1), user: "ada", token: token(1))
+            func report(_ number: Int) async throws {
+                let body = #"{"token":"\#(token(number))","channel":"game"}"#
+                #expect(try await shop.put("/v1/apps/shop/installations/\(installation(1))/activities/watch", body).status == 200)
+            }
+            try await report(2)
+            let end = try await Self.send(Self.state(1, event: "end"), by: shop)
+            let first = try await Self.next(signal)
+            try await running.report(
+                .throttled, of: first, final: false, status: 429, reason: "TooManyRequests", retryAt: UnixClock.now() + 600_000)
+            _ = try await eventually { () -> Bool? in
+                try await running.count("SELECT count(*) FROM update_targets WHERE is_retrying") == 1 ? true : nil
+            }
+            #expect(try await shop.get("/v1/apps/shop/activities/watch?user=ada").json.text("state") == "ended")
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(end)").status == 200)
+            try await running.report(.cancelled, of: first, attempt: 2)
+            _ = try await eventually { () -> Bool? in
+                try await shop.get("/v1/apps/shop/activities/watch?user=ada").json.text("state") == "active" ? true : nil
+            }
+            let update = try await ActivityLineTests.send(ActivityLineTests.change("watch", 1), by: shop)
+            let sent = try await Self.next(signal)
+            #expect(sent.notification == update)
+            try await running.report(.accepted, of: sent, status: 200)
+            _ = try await running.completed(update, shop)
+            try await report(3)
+            let copy = try await Self.next(signal)
+            #expect(try JSONValue.parse(copy.payload)["aps"]?["event"]?.stringValue == "update")
+        }
+    }
+
     @Test("A broadcast whose outcome never comes holds no newer one back after its expiry") func lostOutcome() async throws {
         try await Self.run { running, shop, _, signal in
             let lost = try await Self.send(Self.state(1), by: shop)

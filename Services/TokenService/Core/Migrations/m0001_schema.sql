@@ -572,6 +572,10 @@ CREATE TABLE update_targets (
     has_frequent_updates boolean NOT NULL DEFAULT false,
     -- A sender ended it, or its user left. Of a channel: when the last end was sent; activities that had started before are over.
     ended_at timestamptz,
+    -- Of a channel: the end that was sent then, until APNs accepts a delivery of it or may have, and what ended_at was before. If all
+    -- deliveries end otherwise, ended_at is that again.
+    unconfirmed_end uuid,
+    ended_before timestamptz,
     -- Of the newest state: when it becomes stale, and when it, or what the channel ends, leaves the lock screen.
     stale_at timestamptz,
     dismissed_at timestamptz,

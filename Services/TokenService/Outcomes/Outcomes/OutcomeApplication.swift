@@ -126,7 +126,9 @@ package struct OutcomeApplication: Sendable {
         effect.absentChannels = absentChannels(finished.filter { BroadcastMember.isChannel($0.token) }, final)
         let completed = try store.countInNotifications(finished)
         effect.completedNotifications = completed.count
-        (effect.released, effect.superseded) = try turns.note(completed: completed, retried: attempts.filter { $0.delivery.retryAt != nil })
+        (effect.released, effect.superseded) = try turns.note(
+            arrived: finished.filter { $0.outcome == .accepted || $0.outcome == .unknown }, completed: completed,
+            retried: attempts.filter { $0.delivery.retryAt != nil })
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)
         effect.throttledInstallations = try store.throttle(throttled)
         try store.count(finished)
@@ -208,15 +210,25 @@ struct UpdateTurns {
     }
 
     /// - Parameters:
+    ///   - arrived: Deliveries that APNs has accepted, or may have.
     ///   - completed: Notifications that have all their outcomes now.
     ///   - retried: Deliveries that are sent again later.
     /// - Returns: how many updates may go next, and how many a newer one replaced.
-    mutating func note(completed: [PushID], retried: [OutcomeBatch.Entry]) throws -> (released: Int, superseded: Int) {
+    mutating func note(
+        arrived: [OutcomeStore.Finished], completed: [PushID], retried: [OutcomeBatch.Entry]
+    ) throws -> (released: Int, superseded: Int) {
         guard !targets.isEmpty else { return (0, 0) }
         var (released, superseded): ([PushID], [PushID]) = ([], [])
         var changed: Set<UpdateTarget.Key> = []
+        for notification in Set(arrived.map(\.notification)) {
+            guard let key = keys[notification], key.isChannel else { continue }
+            _ = change(key, &changed) { target in
+                target.arrived(notification)
+                return nil
+            }
+        }
         for notification in completed {
-            guard let key = keys[notification], let next = change(key, &changed, { $0.queue.ended(notification) }) else { continue }
+            guard let key = keys[notification], let next = change(key, &changed, { $0.completed(notification) }) else { continue }
             released.append(next)
         }
         for notification in Set(retried.map(\.delivery.notification)).sorted() {

@@ -32,6 +32,11 @@ package struct UpdateTarget: Equatable, Sendable {
     package var hasFrequentUpdates = false
     /// When the activity ended. When a channel's last end was sent: activities that had started before are over.
     package var endedAt: Int64?
+    /// The end of a channel that set ``endedAt``, until APNs accepts a delivery of it or may have. If all deliveries end otherwise, it has
+    /// ended nothing.
+    var unconfirmedEnd: PushID?
+    /// What ``endedAt`` was before that end.
+    var endedBefore: Int64?
     package var staleAt: Int64?
     package var dismissedAt: Int64?
     package var queue = UpdateQueue()
@@ -205,7 +210,23 @@ extension UpdateTarget {
         let window = priority == 10 && !hasFrequentUpdates ? window : nil
         queue.begin(notification, window: key.isChannel ? Self.broadcastWindow : window, now: now)
         isSendingEnd = isEnd && queue.newest == notification
-        if isSendingEnd, key.isChannel { endedAt = now }
+        guard isSendingEnd, key.isChannel else { return }
+        if unconfirmedEnd == nil { endedBefore = endedAt }
+        unconfirmedEnd = notification
+        endedAt = now
+    }
+
+    /// APNs has accepted a delivery of the notification, or may have.
+    package mutating func arrived(_ notification: PushID) {
+        if unconfirmedEnd == notification { (unconfirmedEnd, endedBefore) = (nil, nil) }
+    }
+
+    /// The notification has all its outcomes. The end of a channel that never arrived at APNs, such as one that was cancelled in time,
+    /// is taken back.
+    /// - Returns: the notification that may go next.
+    package mutating func completed(_ notification: PushID) -> PushID? {
+        if unconfirmedEnd == notification { (endedAt, unconfirmedEnd, endedBefore) = (endedBefore, nil, nil) }
+        return queue.ended(notification)
     }
 
     /// An attempt failed, and another follows (``UpdateQueue/failed(_:mayBeReplaced:superseded:)``).

@@ -162,11 +162,11 @@ package struct UpdateTargetStore {
             """
             INSERT INTO update_targets (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at,
                 has_frequent_updates, ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at,
-                is_end, is_sending_end)
+                is_end, is_sending_end, unconfirmed_end, ended_before)
             SELECT app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                 ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting,
                 CASE WHEN (SELECT n.completed_at IS NULL FROM notifications n WHERE n.id = e.sending) THEN sending END,
-                is_retrying, free_at, is_end, is_sending_end
+                is_retrying, free_at, is_end, is_sending_end, unconfirmed_end, ended_before
             FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.key.owner.user))::text[],
                     \(rows.map(\.key.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
                     \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[],
@@ -176,17 +176,19 @@ package struct UpdateTargetStore {
                     \(rows.map(\.queue.newest))::uuid[], \(rows.map(\.queue.newestTimestamp))::bigint[],
                     \(rows.map(\.queue.isWaiting))::bool[], \(rows.map(\.queue.sending))::uuid[],
                     \(rows.map(\.queue.isRetrying))::bool[], \(milliseconds: rows.map(\.queue.freeAt))::timestamptz[],
-                    \(rows.map(\.isEnd))::bool[], \(rows.map(\.isSendingEnd))::bool[])
+                    \(rows.map(\.isEnd))::bool[], \(rows.map(\.isSendingEnd))::bool[], \(rows.map(\.unconfirmedEnd))::uuid[],
+                    \(milliseconds: rows.map(\.endedBefore))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                     ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at, is_end,
-                    is_sending_end)
+                    is_sending_end, unconfirmed_end, ended_before)
             ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type,
                 is_started_for_user = excluded.is_started_for_user,
                 started_at = excluded.started_at, reported_at = excluded.reported_at,
                 has_frequent_updates = excluded.has_frequent_updates, ended_at = excluded.ended_at, stale_at = excluded.stale_at,
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
                 is_waiting = excluded.is_waiting, sending = excluded.sending, is_retrying = excluded.is_retrying,
-                free_at = excluded.free_at, is_end = excluded.is_end, is_sending_end = excluded.is_sending_end
+                free_at = excluded.free_at, is_end = excluded.is_end, is_sending_end = excluded.is_sending_end,
+                unconfirmed_end = excluded.unconfirmed_end, ended_before = excluded.ended_before
             """
         ]
     }
@@ -290,6 +292,7 @@ extension UpdateTarget {
         reportedAt = try row.milliseconds("reported_at")
         hasFrequentUpdates = try row["has_frequent_updates"]
         endedAt = try row.milliseconds("ended_at")
+        (unconfirmedEnd, endedBefore) = (try row["unconfirmed_end"], try row.milliseconds("ended_before"))
         staleAt = try row.milliseconds("stale_at")
         dismissedAt = try row.milliseconds("dismissed_at")
         queue.newest = try row["newest"]

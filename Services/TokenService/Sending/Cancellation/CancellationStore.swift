@@ -37,9 +37,11 @@ package struct CancellationStore {
         let answers = try session.pipeline([
             """
             SELECT FROM (
-                SELECT app_id, activity_owner(target_user, target_installation) AS owned_by, substr(purpose, 10) AS activity
-                FROM notifications WHERE app_id = \(app.id) AND id = \(id) AND purpose LIKE 'activity:%' LIMIT 1
-            ) AS n JOIN activities a ON a.app_id = n.app_id AND a.owned_by = n.owned_by AND a.id = n.activity
+                SELECT app_id, activity_owner(target_user, target_installation) AS owned_by,
+                    substr(purpose, strpos(purpose, ':') + 1) AS target
+                FROM notifications
+                WHERE app_id = \(app.id) AND id = \(id) AND (purpose LIKE 'activity:%' OR purpose LIKE 'channel:%') LIMIT 1
+            ) AS n JOIN update_targets a ON a.app_id = n.app_id AND a.owned_by = n.owned_by AND a.id = n.target
             FOR NO KEY UPDATE OF a
             """,
             """
@@ -76,11 +78,16 @@ package struct CancellationStore {
             INSERT INTO cancellations (notification, at, reason, published_at)
             SELECT id, now(), 'cancelled', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
             """,
-            // Without a delivery it gets no outcome at whose end the next update goes. That one asks for its turn.
+            // Without a delivery it gets no outcome at whose end the next update goes. That one asks for its turn. The end of a channel
+            // has ended nothing if it did not arrive at APNs.
             """
             WITH stopped AS (
                 SELECT id, app_id, purpose, activity_owner(target_user, target_installation) AS owned_by FROM notifications
                 WHERE app_id = \(app.id) AND id = \(id) AND state = 'cancelled' AND completed_at IS NOT NULL LIMIT 1
+            ), taken_back AS (
+                UPDATE update_targets a SET ended_at = a.ended_before, unconfirmed_end = NULL, ended_before = NULL FROM stopped s
+                WHERE a.app_id = s.app_id AND a.owned_by = s.owned_by AND a.id = substr(s.purpose, strpos(s.purpose, ':') + 1)
+                    AND a.unconfirmed_end = s.id
             ), waiting AS (
                 SELECT a.newest FROM stopped s
                 JOIN update_targets a ON a.app_id = s.app_id AND a.owned_by = s.owned_by

@@ -272,7 +272,7 @@ package struct FanOutStore {
             // The outcomes of all pages before an empty last one may be there already.
             if page.isLast, try progress["pending"] == 0 {
                 // One that has expired is not ``UpdateQueue/sending`` any more, and another one may wait for it.
-                let next = target.queue.ended(fanOut.template.notification) ?? target.queue.free
+                let next = target.completed(fanOut.template.notification) ?? target.queue.free
                 if let next, next != fanOut.template.notification { queries += UpdateTargetStore.release([next]) }
             }
             queries += UpdateTargetStore.save([target])
