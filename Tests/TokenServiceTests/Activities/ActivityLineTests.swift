@@ -142,6 +142,13 @@ struct ActivityLineTests {
             #expect(refused.code == "activity_not_single" && refused.json.text("detail")?.contains("ride, ride-2") == true)
             #expect(try await shop.post("/v1/apps/shop/notifications", body, headers: key).bytes == sent.bytes)
             #expect(try await shop.post("/v1/apps/shop/notifications/validate", body).code == "activity_not_single")
+            // A start that no device has reported for an hour counts only beside its like.
+            try await running.execute("UPDATE activities SET started_at = now() - interval '2 hours' WHERE id = 'ride-2'")
+            let again = try await shop.post("/v1/apps/shop/notifications", body)
+            #expect(again.status == 202, "\(again.json)")
+            #expect(try await shop.get("/v1/apps/shop/activities/ride?user=ada").json.text("newest") == again.json.text("id"))
+            try await running.execute("UPDATE activities SET started_at = now() - interval '2 hours'")
+            #expect(try await shop.post("/v1/apps/shop/notifications", body).code == "activity_not_single")
         }
     }
 

@@ -44,7 +44,8 @@ extension NotificationRequest {
 }
 
 extension ActivityReading {
-    /// The first few ids of each user and type, in order. Without an activity a pair is not in it.
+    /// The first few ids of each user and type, in order. Without an activity a pair is not in it. A start that no device has reported for
+    /// an hour has probably failed: its activity counts only if there is no other.
     fileprivate func running(_ pairs: Set<NotificationRequest.UserAndType>) throws -> [NotificationRequest.UserAndType: [String]] {
         let pairs = Array(pairs)
         let (users, types) = (
@@ -52,20 +53,24 @@ extension ActivityReading {
         )
         let rows = try session.execute(
             """
-            SELECT e.index, r.id
+            SELECT e.index, r.id, r.is_silent
             FROM unnest(\(Array(pairs.indices))::bigint[], \(users)::text[], \(types)::text[]) AS e (index, owner, type)
             CROSS JOIN LATERAL (
-                SELECT id FROM activity_records
+                SELECT id, state = 'starting' AND started_at < now() - interval '1 hour' AS is_silent FROM activity_records
                 WHERE app_id = \(app.id) AND owned_by = activity_owner(e.owner, NULL) AND attributes_type = e.type AND ends_at > now()
-                ORDER BY id LIMIT 10
-            ) AS r ORDER BY e.index, r.id
+                ORDER BY is_silent, id LIMIT 10
+            ) AS r ORDER BY e.index, r.is_silent, r.id
             """)
-        var found: [NotificationRequest.UserAndType: [String]] = [:]
+        var (found, silent): ([NotificationRequest.UserAndType: [String]], [NotificationRequest.UserAndType: [String]]) = ([:], [:])
         for row in rows {
             let index: Int = try row["index"]
-            found[pairs[index], default: []].append(try row["id"])
+            if try row["is_silent"] {
+                silent[pairs[index], default: []].append(try row["id"])
+            } else {
+                found[pairs[index], default: []].append(try row["id"])
+            }
         }
-        return found
+        return found.merging(silent) { counting, _ in counting }
     }
 }
 
