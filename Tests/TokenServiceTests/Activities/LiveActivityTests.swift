@@ -191,6 +191,16 @@ struct LiveActivityTests {
         expect(activity.isOver(at: 18 * Self.hour))
     }
 
+    @Test("A start at a local time may go to the last time zone 26 hours after the first: its activity takes updates for a day from then")
+    mutating func localStart() {
+        activity.reportedAt = nil
+        activity.startsUntil = 26 * Self.hour
+        expect(Self.isWaiting(accept(1, at: 25 * Self.hour)))
+        expect(!activity.isOver(at: 50 * Self.hour - 1) && activity.isOver(at: 50 * Self.hour))
+        expect(activity.reported(hasFrequentUpdates: nil, now: 26 * Self.hour))
+        expect(!activity.isOver(at: 34 * Self.hour - 1) && activity.isOver(at: 34 * Self.hour))
+    }
+
     @Test("A device that reports after the end ends the activity there") mutating func reports() {
         expect(activity.reported(hasFrequentUpdates: true, now: 5) && activity.hasFrequentUpdates)
         expect(activity.reportedAt == 1)

@@ -566,6 +566,8 @@ CREATE TABLE update_targets (
     is_started_for_user boolean NOT NULL DEFAULT false,
     -- NULL: it is a channel.
     started_at timestamptz,
+    -- When its start comes to the last time zone, if it is due at a local time and no device has reported it.
+    starts_until timestamptz,
     -- When a device first reported an update token. Until then the activity is starting, and its updates wait.
     reported_at timestamptz,
     -- The person lets the app update its activities frequently, so updates need no window.
@@ -605,7 +607,7 @@ CREATE INDEX removed_channels ON update_targets (removed_at) WHERE removed_at IS
 -- Who follows a channel now, up to a number: not past those that started long ago.
 CREATE INDEX activities_following ON update_targets (channel, started_at) WHERE ended_at IS NULL AND channel IS NOT NULL;
 CREATE INDEX activities_by_channel ON update_targets (channel, ordinal) INCLUDE (started_at) WHERE ended_at IS NULL;
--- A user's activities are kept for a week; a sign-out asks for those of a day.
+-- A user's activities are kept for a week; a sign-out asks for those of two days.
 CREATE INDEX activities_of_users ON update_targets (app_id, owned_by, started_at) WHERE is_started_for_user AND ended_at IS NULL;
 
 -- The Live Activities among them, to read and to write.
@@ -613,9 +615,11 @@ CREATE VIEW activities AS SELECT * FROM update_targets WHERE started_at IS NOT N
 
 -- Until when an activity lives if nothing ends it. Eight hours after its start the system ends a Live Activity (Apple, "Displaying live data
 -- with Live Activities"). A start may be held back: one that no device has reported has a day. With a channel no device has to report it.
+-- A start at a local time goes to the last time zone up to 26 hours after the first.
 CREATE FUNCTION lives_until(a activities) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN a.started_at + CASE WHEN a.reported_at IS NULL AND a.channel IS NULL THEN interval '24 hours' ELSE interval '8 hours' END;
+RETURN coalesce(a.starts_until, a.started_at)
+    + CASE WHEN a.reported_at IS NULL AND a.channel IS NULL THEN interval '24 hours' ELSE interval '8 hours' END;
 
 -- Four hours after its end an activity leaves the lock screen (the same page of Apple's).
 CREATE VIEW activity_records AS
@@ -685,7 +689,7 @@ BEGIN ATOMIC
         SELECT * FROM activities o
         WHERE app_id = e.app_id AND owned_by = activity_owner(e.owner, e.installation) AND is_started_for_user AND ended_at IS NULL
             -- A start that is not due yet may reach a device that the user gets until then.
-            AND started_at BETWEEN now() - interval '24 hours' AND now() + interval '1 minute' AND lives_until(o) > now()
+            AND started_at BETWEEN now() - interval '50 hours' AND now() + interval '1 minute' AND lives_until(o) > now()
         ORDER BY started_at
     ) AS a
     WHERE e.purpose IS NULL AND EXISTS (

@@ -25,6 +25,8 @@ package struct UpdateTarget: Equatable, Sendable {
     package var channelEndedAt: Int64?
     /// When its start was accepted or due; from the first report on, when that came. Nil: it is a channel.
     package var startedAt: Int64?
+    /// When its start comes to the last time zone, if it is due at a local time and no device has reported it.
+    package var startsUntil: Int64?
     /// A start to the user made it: the user's devices that have not reported a token of it may show it.
     package var isStartedForUser = false
     /// When a device first reported an update token.
@@ -155,7 +157,7 @@ extension UpdateTarget {
 
     package func isOver(at now: Int64) -> Bool {
         let life = reportedAt == nil && channel == nil ? Self.longestStart : Self.longestLife
-        return endedAt != nil || isEndedByChannel || startedAt.map { now >= $0 + life } ?? false
+        return endedAt != nil || isEndedByChannel || (startsUntil ?? startedAt).map { now >= $0 + life } ?? false
     }
 
     /// A broadcast has ended the activity, and no sender of its own.
@@ -246,7 +248,7 @@ extension UpdateTarget {
             return false
         }
         // The start may have been held back: the activity began later than it was accepted.
-        if isFirst { startedAt = now }
+        if isFirst { (startedAt, startsUntil) = (now, nil) }
         // The end that was accepted while it was starting waits for this token.
         return isFirst || !isOver(at: now)
     }

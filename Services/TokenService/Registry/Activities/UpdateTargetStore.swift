@@ -162,11 +162,11 @@ package struct UpdateTargetStore {
             """
             INSERT INTO update_targets (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at,
                 has_frequent_updates, ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at,
-                is_end, is_sending_end, unconfirmed_end, ended_before)
+                is_end, is_sending_end, unconfirmed_end, ended_before, starts_until)
             SELECT app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                 ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting,
                 CASE WHEN (SELECT n.completed_at IS NULL FROM notifications n WHERE n.id = e.sending) THEN sending END,
-                is_retrying, free_at, is_end, is_sending_end, unconfirmed_end, ended_before
+                is_retrying, free_at, is_end, is_sending_end, unconfirmed_end, ended_before, starts_until
             FROM unnest(\(rows.map(\.key.app))::bigint[], \(rows.map(\.key.id))::text[], \(rows.map(\.key.owner.user))::text[],
                     \(rows.map(\.key.owner.installation))::uuid[], \(rows.map(\.attributesType))::text[],
                     \(rows.map(\.isStartedForUser))::bool[], \(milliseconds: rows.map(\.startedAt))::timestamptz[],
@@ -177,10 +177,10 @@ package struct UpdateTargetStore {
                     \(rows.map(\.queue.isWaiting))::bool[], \(rows.map(\.queue.sending))::uuid[],
                     \(rows.map(\.queue.isRetrying))::bool[], \(milliseconds: rows.map(\.queue.freeAt))::timestamptz[],
                     \(rows.map(\.isEnd))::bool[], \(rows.map(\.isSendingEnd))::bool[], \(rows.map(\.unconfirmedEnd))::uuid[],
-                    \(milliseconds: rows.map(\.endedBefore))::timestamptz[])
+                    \(milliseconds: rows.map(\.endedBefore))::timestamptz[], \(milliseconds: rows.map(\.startsUntil))::timestamptz[])
                 AS e (app_id, id, owner, installation, attributes_type, is_started_for_user, started_at, reported_at, has_frequent_updates,
                     ended_at, stale_at, dismissed_at, newest, newest_timestamp, is_waiting, sending, is_retrying, free_at, is_end,
-                    is_sending_end, unconfirmed_end, ended_before)
+                    is_sending_end, unconfirmed_end, ended_before, starts_until)
             ON CONFLICT (app_id, owned_by, id) DO UPDATE SET attributes_type = excluded.attributes_type,
                 is_started_for_user = excluded.is_started_for_user,
                 started_at = excluded.started_at, reported_at = excluded.reported_at,
@@ -188,7 +188,7 @@ package struct UpdateTargetStore {
                 dismissed_at = excluded.dismissed_at, newest = excluded.newest, newest_timestamp = excluded.newest_timestamp,
                 is_waiting = excluded.is_waiting, sending = excluded.sending, is_retrying = excluded.is_retrying,
                 free_at = excluded.free_at, is_end = excluded.is_end, is_sending_end = excluded.is_sending_end,
-                unconfirmed_end = excluded.unconfirmed_end, ended_before = excluded.ended_before
+                unconfirmed_end = excluded.unconfirmed_end, ended_before = excluded.ended_before, starts_until = excluded.starts_until
             """
         ]
     }
@@ -289,6 +289,7 @@ extension UpdateTarget {
             key: Key(app: try row["app_id"], owner: owner, id: try row["id"]), attributesType: try row["attributes_type"],
             startedAt: try row.milliseconds("started_at"), channel: try row["channel"])
         isStartedForUser = try row["is_started_for_user"]
+        startsUntil = try row.milliseconds("starts_until")
         reportedAt = try row.milliseconds("reported_at")
         hasFrequentUpdates = try row["has_frequent_updates"]
         endedAt = try row.milliseconds("ended_at")

@@ -76,6 +76,7 @@ struct UpdateAdmission {
         var activity = UpdateTarget(
             key: key, attributesType: change.attributesType,
             startedAt: max(timing.notBefore ?? timing.localTime?.earliest ?? 0, notification.acceptedAt))
+        activity.startsUntil = timing.localTime?.latest
         activity.isStartedForUser = notification.request.target.user != nil
         activity.queue.newestTimestamp = change.timestamp
         activity.staleAt = change.staleDate.map { $0 * 1000 }
