@@ -703,6 +703,20 @@ import Testing
         #expect(machine.credential == nil)
     }
 
+    /// The backend has signed ada out everywhere but here (`except`). Its answer to the registration is 403, and it would be 200 to a
+    /// sign-out.
+    @Test func aRevokedCredentialStillSignsOut() {
+        var machine = credentialed()
+        _ = answer(&machine, 200)
+        _ = machine.handle(.profile(PushProfile(appTags: ["t"])), random: 0)
+        #expect(answer(&machine, 403, "credential_revoked").contains(.fetchCredential(user: "ada", number: machine.number)))
+        _ = machine.handle(.credential(machine.number, .failed), random: 0)
+        let actions = machine.handle(.signOut, random: 0)
+        #expect(uploads(actions) == [.signOut(.exactly("ada"))])
+        #expect(actions.contains { if case .send(_, DeviceCredential("psd_1"), _) = $0 { true } else { false } })
+        #expect(answer(&machine, 200).contains(.notice(.signedOut)) && machine.credential == nil)
+    }
+
     @Test func aSignOutWhoseCredentialIsLostGoesWithoutTheUsersName() {
         var machine = credentialed()
         _ = answer(&machine, 200)
@@ -748,7 +762,9 @@ import Testing
         #expect(grant("psd_1").map(\.operation) == [.deregister])
         var asked = answer(&machine, 403, "credential_revoked")
         if belief != .new {
-            // The credential of the user whom the record knows may only have been too old.
+            // The credential may still sign out the user whom the record knows.
+            #expect(uploads(asked) == [.signOut(.exactly("ada"))])
+            _ = answer(&machine, 403, "credential_revoked")
             #expect(grant("psd_2").map(\.operation) == [.deregister])
             asked = answer(&machine, 403, "credential_revoked")
         }

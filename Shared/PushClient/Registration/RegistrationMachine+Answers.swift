@@ -82,14 +82,15 @@ extension RegistrationMachine {
             record.server.end(user)
             return forgetCredential() + [.notice(.signedOut)] + rest(saving: true)
         }
-        let isOver = upload.operation == .signOut || code != "credential_expired"
+        // Of the sign-out of a user everywhere else, the installation that is left out keeps its user, and its credential can sign out only.
+        let mayStillSignOut = code == "credential_expired" || code == "credential_revoked" && credential?.user != nil
         restoreBelief()
         if upload.operation == .deregister, code == "credential_revoked", credential?.user == nil || hasRenewed {
             // The server has another user than this record knows, as after the restore of an old backup.
             record.server = ServerBelief(existence: .registered, owners: nil, confirmed: nil)
             hasRenewed = false
         }
-        let turned = isOver ? forgetCredential() : spendCredential()
+        let turned = mayStillSignOut && upload.operation != .signOut ? spendCredential() : forgetCredential()
         guard !hasRenewed else {
             hasRenewed = false
             return turned + [.save] + wait(nil, random: random)

@@ -47,7 +47,7 @@ extension RegistrationMachine {
         switch record.desired.presence {
         // A credential without a user is to be given up. After the restore of an old backup it is the only sign of a user at the server.
         case .deregistered:
-            // An expired credential can sign out, but not deregister.
+            // A spent credential can sign out, but not deregister.
             if credential?.isSpent == true, credential?.user != nil { return .signOut(expectedAtEnd) }
             // A credential without a user cannot deregister a user's installation. It can state first that no user is signed in.
             if rules.needsCredential, server.existence != .absent, server.owners == nil, credential?.user == nil {
@@ -181,7 +181,7 @@ struct HeldCredential: Codable, Hashable, Sendable {
     /// Nil: for no user.
     var user: String?
     var credential: DeviceCredential
-    /// The server called it expired. It can still sign out its user, so the client keeps it until it has another.
+    /// The server called it expired or revoked. It may still sign out its user, so the client keeps it until it has another.
     var isSpent = false
 }
 
