@@ -56,6 +56,17 @@ import Testing
         #expect(device.uploads == [] && device.notices == [.signInRequired(user: "ada")])
     }
 
+    /// Each launch signs the user in. A session changes nothing about a state that the server never takes.
+    @Test func aSignInRepeatsNoStateThatTheServerRefused() {
+        var device = Device(user: "ada")
+        device.answer(200)
+        device.take(.profile(PushProfile(appTags: ["t"])))
+        #expect(device.uploads.map(\.operation) == [.register])
+        device.take(.signIn("ada"))
+        device.answer(400, "invalid_request")
+        #expect(device.uploads == [] && device.notices == [.refused(operation: .register, status: 400, code: "invalid_request")])
+    }
+
     @Test func aCredentialThatTheFormerSessionDidNotGetIsAskedForAgain() {
         var device = Device(credentials: true, user: "ada")
         #expect(device.machine.phase == .fetching(user: "ada"))
@@ -138,6 +149,15 @@ import Testing
         #expect(device.machine.record.server.owners == ["ada"] && !device.machine.isUploaded)
         device.take(.opened)
         #expect(device.uploads == [.signOut(.exactly("ada"))])
+    }
+
+    @Test func aRedirectOfTheFormerSessionIsNoRefusal() {
+        var device = Device(user: "ada")
+        device.take(.signIn("ada"))
+        device.answer(302)
+        #expect(device.uploads.map(\.operation) == [.register] && device.notices == [])
+        device.answer(302)
+        #expect(device.uploads == [] && device.notices == [.refused(operation: .register, status: 302, code: nil)])
     }
 
     @Test func aRedirectDropsNothing() {

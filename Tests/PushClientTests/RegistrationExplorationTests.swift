@@ -26,7 +26,7 @@ import Testing
             var isAbsent: Bool
             var stated: Upload.TokenList?
             var isRefused: Bool
-            var isOvertaken: Bool
+            var isOutdated: Bool
             var before: ServerBelief?
             var hasRenewed: Bool
             var row: ModelServer.Row?
@@ -52,7 +52,7 @@ import Testing
             return Key(
                 record: machine.record, credential: machine.credential, phase: machine.phase, hasToken: !machine.tokens.isEmpty,
                 hasFailed: !machine.failed.isEmpty, isAbsent: !machine.absent.isEmpty, stated: machine.stated, isRefused: machine.isRefused,
-                isOvertaken: machine.phase != .resting && machine.isOvertaken,
+                isOutdated: machine.phase != .resting && (machine.isOvertaken || machine.hasNewSession),
                 before: isSending ? machine.beliefBefore : nil, hasRenewed: machine.hasRenewed, row: row, age: age,
                 isExpired: held.map { server.expired.contains($0) } ?? false)
         }

@@ -583,13 +583,23 @@ import Testing
         #expect(uploads(machine.handle(.timeIsUp(machine.number), random: 0)).count == 1)
     }
 
-    @Test func theSameUserAgainEndsNoDelay() {
+    @Test func aSignInOfTheSameUserEndsAnOrdinaryDelay() {
         var machine = machine()
         _ = machine.handle(.signIn("ada"), random: 0)
         _ = machine.handle(.token(Self.alert), random: 0)
         _ = answer(&machine, 503)
-        #expect(uploads(machine.handle(.signIn("ada"), random: 0)) == [])
+        #expect(uploads(machine.handle(.signIn("ada"), random: 0)).map(\.operation) == [.register])
+        _ = answer(&machine, 503, retryAfter: .seconds(60))
+        #expect(machine.handle(.signIn("ada"), random: 0) == [])
+
+        // As after a session that was over: the backend could not answer.
+        machine = self.machine(credentials: true)
+        _ = machine.handle(.signIn("ada"), random: 0)
+        _ = machine.handle(.token(Self.alert), random: 0)
+        _ = machine.handle(.credential(machine.number, .failed), random: 0)
         #expect(machine.phase == .waiting(mayHurry: true))
+        _ = machine.handle(.signIn("ada"), random: 0)
+        #expect(machine.phase == .fetching(user: "ada"))
     }
 
     @Test func theNetworkEndsAnOrdinaryDelay() {

@@ -113,7 +113,7 @@ extension RegistrationMachine {
         case .refused:
             pause()
             // A backend may give no credentials without a user: then signed-out devices do not register.
-            return (user == nil || isOvertaken ? [] : [.notice(.signInRequired(user: user))]) + rest(saving: false)
+            return (user == nil || isOutdated ? [] : [.notice(.signInRequired(user: user))]) + rest(saving: false)
         }
     }
 
@@ -124,15 +124,15 @@ extension RegistrationMachine {
         // No session helps a device without a user, if the server has no user for it either.
         let hasUser = record.desired.user != nil || record.server.mayHaveOwner(otherThan: nil)
         let signIn = hasUser ? Action.notice(.signInRequired(user: record.desired.user)) : nil
-        if status == 401 || status == 403 && isOvertaken {
+        if status == 401 || status == 403 && isOutdated {
             // The session is over, whatever the request was: it goes again when a user signs in, and at once if one has meanwhile.
             pause()
-            return (isOvertaken ? [] : [signIn].compactMap { $0 }) + rest(saving: true)
+            return (isOutdated ? [] : [signIn].compactMap { $0 }) + rest(saving: true)
         }
         if (300..<400).contains(status) {
             // To a sign-in page, say. It is no answer of the platform's, and decides nothing about what the request says.
             pause()
-            return [refusal] + rest(saving: true)
+            return (isOutdated ? [] : [refusal]) + rest(saving: true)
         }
         switch upload {
         case .receipts(let receipts): record.receipts.remove(receipts)
@@ -146,9 +146,12 @@ extension RegistrationMachine {
     /// Sends nothing more until a user signs in, the state changes or a good moment comes. If one of the first two has come since the
     /// request left, it goes on.
     private mutating func pause() {
-        isRefused = !isOvertaken
+        isRefused = !isOutdated
         if isRefused { receiptsAreDue = false }
     }
+
+    /// State or session have changed since the present request left.
+    private var isOutdated: Bool { isOvertaken || hasNewSession }
 
     private mutating func wait(_ retryAfter: Duration?, random: Double) -> [Action] {
         number += 1

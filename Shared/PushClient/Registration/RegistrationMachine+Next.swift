@@ -7,7 +7,7 @@ extension RegistrationMachine {
     private mutating func sendNext() -> [Action] {
         guard phase == .resting, let upload = nextUpload() else { return [] }
         number += 1
-        isOvertaken = false
+        (isOvertaken, hasNewSession) = (false, false)
         if case .of(let user) = missingCredential(for: upload) {
             phase = .fetching(user: user)
             return [.fetchCredential(user: user, number: number), .wake(after: rules.patience, number: number)]

@@ -94,8 +94,10 @@ struct RegistrationMachine: Sendable {
     var stated: Upload.TokenList?
     /// A refusal that the same state would meet again. A new state, an opened app or a new launch ends it.
     var isRefused = false
-    /// The present request was made from an older state, or with an older session.
+    /// The present request was made from an older state.
     var isOvertaken = false
+    /// A user has signed in since the present request left, perhaps the same one: a refusal of its session says nothing of the new one.
+    var hasNewSession = false
     var receiptsAreDue = false
     var receiptTimer: Int?
     /// Runs since the last registration of this launch.
@@ -148,9 +150,9 @@ struct RegistrationMachine: Sendable {
             absent.insert(purpose)
             return advance()
         case .signIn(let user):
-            // The same user may sign in again because the session was over. An answer to a request of before says nothing of the new one.
-            if isRefused { encourage() }
-            isOvertaken = true
+            // The same user may sign in again because the session was over.
+            if isRefused { encourage() } else { hurry() }
+            hasNewSession = true
             return want { $0.presence = .signedIn(user) }
         case .signOut:
             guard record.desired.presence != .deregistered else { return [] }
