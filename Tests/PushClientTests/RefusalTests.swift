@@ -15,11 +15,12 @@ import Testing
         private(set) var uploads: [Upload] = []
         private(set) var notices: [PushNotice] = []
 
-        init(credentials: Bool = false, user: String? = nil) {
+        init(credentials: Bool = false, user: String? = nil, owners: [String?]? = nil) {
             var rules = RegistrationMachine.Rules()
             rules.needsCredential = credentials
+            let belief = owners.map { ServerBelief(existence: .unknown, owners: $0, confirmed: nil) } ?? .new
             machine = RegistrationMachine(
-                record: RegistrationRecord(installation: UUID(), server: .new), credential: nil, rules: rules)
+                record: RegistrationRecord(installation: UUID(), server: belief), credential: nil, rules: rules)
             if let user { take(.signIn(user)) }
             take(.token(RefusalTests.alert))
         }
@@ -134,6 +135,27 @@ import Testing
         device.take(event)
         device.answer(401)
         #expect(device.notices == [.signInRequired(user: nil)])
+    }
+
+    // MARK: Several former users
+
+    /// Each sign-out goes with the session of its user, and the app may lack one.
+    @Test(arguments: [401, 403]) func aRefusedSignOutHoldsThatOfAnotherUserNotUp(status: Int) {
+        var device = Device(owners: [nil, "ada", "bob", "carol"])
+        #expect(device.uploads == [.signOut(.exactly("carol"))])
+        device.answer(409, "owner_mismatch")
+        #expect(device.uploads == [.signOut(.exactly("bob"))])
+        device.answer(status)
+        #expect(device.uploads == [.signOut(.exactly("ada"))] && device.notices == [])
+        device.answer(status)
+        #expect(device.uploads == [] && device.notices == [.signInRequired(user: nil)])
+        // A good moment begins anew.
+        device.take(.opened)
+        #expect(device.uploads == [.signOut(.exactly("bob"))])
+        device.answer(status)
+        #expect(device.uploads == [.signOut(.exactly("ada"))])
+        device.answer(200)
+        #expect(device.uploads.map(\.operation) == [.register] && device.notices == [.signedOut])
     }
 
     // MARK: A redirect

@@ -621,6 +621,53 @@ import Testing
         #expect(uploads(next.handle(.signOut, random: 0)) == [.signOut(.exactly("ada"))])
     }
 
+    // MARK: A launch whose token is not here yet, and whose earlier registrations found no answer
+
+    private func launched(_ owners: [String?]?, credential user: String? = nil, isCredentialed: Bool = false) -> RegistrationMachine {
+        var rules = RegistrationMachine.Rules()
+        rules.needsCredential = isCredentialed
+        var record = RegistrationRecord(installation: UUID(), server: ServerBelief(existence: .unknown, owners: owners, confirmed: nil))
+        record.desired.presence = .signedIn("bob")
+        let held = user.map { HeldCredential(user: $0, credential: DeviceCredential("psd_1")) }
+        return RegistrationMachine(record: record, credential: held, rules: rules)
+    }
+
+    @Test(arguments: [200, 409, 401]) func aLaunchSignsOutFormerUsersOnly(status: Int) {
+        var machine = launched([nil, "ada", "bob"])
+        #expect(uploads(machine.start()) == [.signOut(.exactly("ada"))])
+        let actions = answer(&machine, status, status == 409 ? "owner_mismatch" : nil)
+        let notices = actions.compactMap { if case .notice(let notice) = $0 { notice } else { nil } }
+        // A 401 says that ada's session is over, and nothing of bob's.
+        #expect(uploads(actions) == [] && notices == (status == 200 ? [.signedOut] : []))
+        guard case .register(let registration)? = uploads(machine.handle(.token(Self.alert), random: 0)).first else {
+            Issue.record("bob is not registered")
+            return
+        }
+        #expect(registration.claim.user == "bob")
+    }
+
+    @Test func aLaunchThatKnowsNoFormerUserNamesThePresentOne() {
+        for var machine in [
+            launched(nil), launched(nil, credential: "bob", isCredentialed: true),
+            launched([nil, "ada", "bob"], credential: "bob", isCredentialed: true),
+        ] {
+            guard case .change(let change)? = uploads(machine.start()).first else {
+                Issue.record("an earlier user may stay until the token comes")
+                continue
+            }
+            #expect(change.claim.user == "bob" && change.expected == .anyone)
+            // The server has no such installation, and so no earlier user.
+            #expect(uploads(answer(&machine, 404, "not_found")) == [])
+        }
+        for owners in [nil, [nil, "ada", "carol", "bob"]] as [[String?]?] {
+            var machine = launched(owners, isCredentialed: true)
+            _ = machine.start()
+            #expect(machine.phase == .fetching(user: "bob"))
+        }
+        var former = launched([nil, "ada", "bob"], credential: "ada", isCredentialed: true)
+        #expect(uploads(former.start()) == [.signOut(.exactly("ada"))])
+    }
+
     @Test func anotherOwnerAtTheServerEndsTheExpectation() {
         var machine = machine(belief: ServerBelief(existence: .registered, owners: ["ada"], confirmed: nil))
         _ = machine.handle(.signIn("ada"), random: 0)

@@ -7,7 +7,8 @@ public enum PushNotice: Sendable, Hashable {
     /// The server has forgotten the installation.
     case deregistered
     /// The app's backend, or the server, says that this user's session is over. The app shows its sign-in. A refusal of a request that
-    /// left before the user signed in is none. Nil: the sign-out of a former user needs that user's session.
+    /// left before the user signed in is none, nor is that of a former user's sign-out while another user is signed in. Nil: the sign-out
+    /// of a former user needs that user's session.
     case signInRequired(user: String?)
     /// The server will never take the present state, or a report of a Live Activity, or answers with a redirect: a fault of the app or its
     /// set-up. The client tries again after a change, or when the app is opened. It drops refused receipts and ends of Live Activities,

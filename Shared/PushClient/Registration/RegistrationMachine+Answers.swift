@@ -121,8 +121,16 @@ extension RegistrationMachine {
     private mutating func refuse(_ upload: Upload, status: Int, code: String?) -> [Action] {
         restoreBelief()
         let refusal = Action.notice(.refused(operation: upload.operation, status: status, code: code))
-        // No session helps a device without a user, if the server has no user for it either.
-        let hasUser = record.desired.user != nil || record.server.mayHaveOwner(otherThan: nil)
+        if status == 401 || status == 403, !isOutdated, [.signOut, .deregister].contains(upload.operation),
+            case .exactly(let user?) = upload.expected
+        {
+            setAside.insert(user)
+            guard formerOwners.allSatisfy(setAside.contains) else { return rest(saving: true) }
+            setAside = []
+        }
+        // No session helps a device without a user, if the server has no user for it either. The sign-out of a former user says nothing of
+        // the session of the present one.
+        let hasUser = record.desired.user.map { _ in upload.operation != .signOut } ?? record.server.mayHaveOwner(otherThan: nil)
         let signIn = hasUser ? Action.notice(.signInRequired(user: record.desired.user)) : nil
         if status == 401 || status == 403 && isOutdated {
             // The session is over, whatever the request was: it goes again when a user signs in, and at once if one has meanwhile.

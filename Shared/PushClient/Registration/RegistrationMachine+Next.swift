@@ -72,7 +72,12 @@ extension RegistrationMachine {
             return server.confirmed == claim ? nil : .change(Upload.Registration(claim: claim, tokens: [], expected: expected))
         }
         // The token may be long in coming, and until then the server must not push for an earlier user.
-        return server.mayHaveOwner(otherThan: user) && canEnd ? .signOut(expectedAtEnd) : nil
+        guard server.mayHaveOwner(otherThan: user) else { return nil }
+        // A sign-out that names no former user, or goes with the present one's credential, would sign out the present one.
+        if user != nil, !canEnd || formerOwners.isEmpty || credential?.user == user {
+            return .change(Upload.Registration(claim: claim, tokens: [], expected: expected))
+        }
+        return canEnd ? .signOut(expectedAtEnd) : nil
     }
 
     /// A registration waits for each purpose that the app uses but start tokens: for its token, the answer that there is none, or a
@@ -115,13 +120,14 @@ extension RegistrationMachine {
     /// A logout and a deregistration also succeed if no user is signed in, so several candidates may stand beside null. A backend takes them
     /// with a session that is over only if they name its user. So they name one candidate after the other, the newest first.
     private var expectedAtEnd: ExpectedUser {
-        let user = rules.needsCredential ? onlyFormerOwner : formerOwners.last
+        let user = rules.needsCredential ? onlyFormerOwner : formerOwners.last { !setAside.contains($0) } ?? formerOwners.last
         return user.map { .exactly($0) } ?? .anyone
     }
 
     private var onlyFormerOwner: String? { formerOwners.count == 1 ? formerOwners[0] : nil }
 
-    private var formerOwners: [String] { (record.server.owners ?? []).compactMap { $0 } }
+    /// Whom the server may have, but not the user who is signed in here now.
+    var formerOwners: [String] { (record.server.owners ?? []).compactMap { $0 }.filter { $0 != record.desired.user } }
 
     private enum MissingCredential {
         case none

@@ -98,6 +98,8 @@ struct RegistrationMachine: Sendable {
     var isOvertaken = false
     /// A user has signed in since the present request left, perhaps the same one: a refusal of its session says nothing of the new one.
     var hasNewSession = false
+    /// Former users whose sign-out was refused. The next one names another user, until that of each was refused.
+    var setAside: Set<String> = []
     var receiptsAreDue = false
     var receiptTimer: Int?
     /// Runs since the last registration of this launch.
