@@ -1,5 +1,6 @@
 import Foundation
 import TestDevice
+import TestSupport
 import Testing
 
 @testable import PushClient
@@ -117,6 +118,8 @@ import Testing
 
         let server: FakeServer
         let tokens = Guarded((present: Session?(Session(user: "ada")), former: [Session]()))
+        /// The first opens when the server has done a registration, and the answer waits for the second.
+        let hold = Guarded((isDone: Gate, answer: Gate)?.none)
 
         init(_ server: FakeServer) { self.server = server }
 
@@ -133,18 +136,34 @@ import Testing
             let (present, former) = tokens.withLock { $0 }
             let session =
                 switch request.operation {
-                case .signOut, .deregister: former.last { $0.user == request.expectedUser } ?? former.last ?? present
+                case .signOut, .deregister: former.last { $0.user == request.expectedUser } ?? present ?? former.last
                 case .register, .change, .reportActivity, .endActivity, .receipts: present
                 }
             let isTaken = session.map { !$0.isOver || $0.user == request.expectedUser } ?? false
             guard isTaken || server.with({ $0.isOffline }) else { return PushResponse(status: 401) }
-            return try await server.send(request)
+            let answer = try await server.send(request)
+            if request.operation == .register, let hold = hold.withLock({ $0 }) {
+                hold.isDone.open()
+                try await hold.answer.wait()
+            }
+            return answer
+        }
+
+        /// As `Forwarding.heard(_:)` of the example.
+        func heard(_ notice: PushNotice) {
+            tokens.withLock { tokens in
+                switch notice {
+                case .signedOut, .deregistered, .registered(user: nil): tokens.former = []
+                case .registered(let user?): tokens.former = tokens.former.filter { $0.user == user }
+                default: break
+                }
+            }
         }
 
         func client(of app: App, _ inbox: PushInbox = PushInbox()) -> PushClient {
             let configuration = PushConfiguration(app: "shop", environment: .sandbox, server: .backend(self), store: app.store)
             let client = PushClient(configuration, inbox: inbox, clock: app.clock, random: { 0.5 })
-            client.onNotice { notice in if notice == .signedOut { self.tokens.withLock { $0.former = [] } } }
+            client.onNotice { self.heard($0) }
             return client
         }
     }
@@ -193,6 +212,56 @@ import Testing
         await client.settled()
         #expect(app.server.row(client)?.owner == nil)
         #expect(sessions.tokens.withLock { $0.former.isEmpty })
+    }
+
+    /// Ada's registration is answered after she has left and Bob has come, and before any request of his.
+    @Test func aLateAnswerForgetsNotTheSessionOfTheUserWhomItRegistered() async throws {
+        let app = App()
+        let sessions = Sessions(app.server)
+        let (isDone, answer, inbox) = (Gate(), Gate(), PushInbox())
+        sessions.hold.withLock { $0 = (isDone, answer) }
+        var client = sessions.client(of: app, inbox)
+        client.signIn(as: "ada")
+        inbox.put(.token(Self.token, purpose: .alert))
+        try await isDone.wait()
+        sessions.leave(isKept: true)
+        client.signOut()
+        sessions.tokens.withLock { $0.present = Sessions.Session(user: "bob") }
+        client.signIn(as: "bob")
+        app.server.with { $0.isOffline = true }
+        answer.open()
+        await client.settled()
+        #expect(app.server.row(client)?.owner == "ada")
+        sessions.leave(isKept: true)
+        client.signOut()
+        await client.settled()
+        app.server.with { $0.isOffline = false }
+        client = sessions.client(of: app)
+        await client.settled()
+        #expect(app.server.row(client)?.owner == nil)
+    }
+
+    /// Three people share a phone without network, and the app has lost the session of the second.
+    @Test func aSessionThatIsMissingHoldsNoOtherSignOutUp() async {
+        let app = App()
+        let sessions = Sessions(app.server)
+        _ = await app.clientOfAda()
+        app.server.with { $0.isOffline = true }
+        let inbox = PushInbox()
+        inbox.put(.token(Self.token, purpose: .alert))
+        var client = sessions.client(of: app, inbox)
+        for (user, next) in [("ada", "bob"), ("bob", "carol"), ("carol", nil)] {
+            client.signIn(as: user)
+            await client.settled()
+            sessions.leave(isKept: user != "bob")
+            client.signOut()
+            await client.settled()
+            sessions.tokens.withLock { $0.present = next.map { Sessions.Session(user: $0) } }
+        }
+        app.server.with { $0.isOffline = false }
+        client = sessions.client(of: app)
+        await client.settled()
+        #expect(app.server.row(client)?.owner == nil)
     }
 
     @Test func aSignOutWithoutNetworkSurvivesAKill() async throws {

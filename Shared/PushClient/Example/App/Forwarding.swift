@@ -1,8 +1,9 @@
 import Foundation
 import PushClient
 
-/// The shop has device credentials, and does not use this. An app whose backend forwards has `server: .backend(Forwarding())`, calls
-/// `Forwarding.leave(_:)` before `client.signOut()` and `client.deregister()`, and `Forwarding.heard(_:)` with each notice.
+/// The shop has device credentials, and does not use this. An app whose backend forwards has `server: .backend(Forwarding())`, and calls
+/// `Forwarding.heard(_:)` with each notice. It calls `Forwarding.leave(_:)` before each change of the session: before `client.signOut()` and
+/// `client.deregister()`, and before another user's session takes its place.
 struct Forwarding: PushTransport {
     /// The tokens of the app's sessions with its backend. Yours are in the keychain.
     static var present: String? {
@@ -19,7 +20,7 @@ struct Forwarding: PushTransport {
     func send(_ request: PushRequest) async throws -> PushResponse {
         let session =
             switch request.operation {
-            case .signOut, .deregister: Self.former(of: request.expectedUser) ?? Self.present
+            case .signOut, .deregister: Self.session(ending: request.expectedUser)
             case .register, .change, .reportActivity, .endActivity, .receipts: Self.present
             }
         var request = request
@@ -35,15 +36,16 @@ struct Forwarding: PushTransport {
         present = nil
     }
 
-    private static func former(of user: String?) -> String? {
-        (former.last { $0["user"] == user } ?? former.last)?["token"]
+    /// The user's own, if the app has it. The present one ends the time of any user, and one that is over does not.
+    private static func session(ending user: String?) -> String? {
+        former.last { $0["user"] == user }?["token"] ?? present ?? former.last?["token"]
     }
 
     static func heard(_ notice: PushNotice) {
         switch notice {
         case .signedOut, .deregistered, .registered(user: nil): former = []
-        // The next user's registration ends the former one's time. Without a session it is the answer to one that the sign-out overtook.
-        case .registered: if present != nil { former = [] }
+        // It has ended the time of every other user. Its own may have left before this answer, and is then still to be signed out.
+        case .registered(let user?): former = former.filter { $0["user"] == user }
         default: break
         }
     }
