@@ -264,6 +264,39 @@ import Testing
         #expect(app.server.row(client)?.owner == nil)
     }
 
+    /// A backend that gives none of the former user, as `Session.post(_:_:)` of the example reads its answer.
+    private struct Backend: CredentialSource {
+        let server: FakeServer
+        let status: Guarded<Int?>
+
+        func credential(installation: UUID, user: String?) async throws -> DeviceCredential? {
+            switch user == nil ? nil : status.withLock({ $0 }) {
+            case nil: return try await server.credential(installation: installation, user: user)
+            case 204, .some(300..<400), 401, 403: return nil
+            default: throw FakeServer.Offline()
+            }
+        }
+    }
+
+    @Test(arguments: [204, 302, 401, 403, 500])
+    func aBackendThatGivesNoCredentialOfAFormerUserHoldsNoSignOutUp(status: Int) async {
+        let app = App(needsCredential: true)
+        let backend = Backend(server: app.server, status: Guarded(nil))
+        app.inbox.put(.token(Self.token, purpose: .alert))
+        let client = PushClient(
+            PushConfiguration(
+                app: "shop", environment: .sandbox, server: .tokenService(app.server, credentials: backend), store: app.store),
+            inbox: app.inbox, clock: app.clock, random: { 0.5 })
+        client.signIn(as: "ada")
+        await client.settled()
+        #expect(app.server.row(client)?.owner == "ada")
+        backend.status.withLock { $0 = status }
+        app.server.with { $0.answers = [PushResponse(status: 401, body: Data(#"{"code":"unauthenticated"}"#.utf8))] }
+        client.signOut()
+        await client.settled()
+        #expect(app.server.row(client)?.owner == (status == 500 ? "ada" : nil))
+    }
+
     @Test func aSignOutWithoutNetworkSurvivesAKill() async throws {
         let app = App()
         app.inbox.put(.token(Self.token, purpose: .alert))

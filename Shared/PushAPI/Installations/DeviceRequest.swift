@@ -59,7 +59,8 @@ extension PushAPI.App {
     ///   - user: The user whom the app asks for; nil for none.
     ///   - lifetime: How long it may register, in whole seconds; one hour by itself.
     ///   - session: Reads the session from where it is kept. It is called before the credential is made, and again after it.
-    /// - Returns: Nil if the session gives no right to it: tell the app that it gets none.
+    /// - Returns: Nil if the session gives no right to it: tell the app that it gets none, by 401 or 204 and never by a redirect. It takes
+    ///   other errors for a backend that cannot be asked, and waits.
     /// - Throws: ``PushAPIError``; the errors of `session`.
     public func deviceCredential(
         installation: String, user: String?, lifetime: Duration? = nil, in session: () async throws -> PushAPI.DeviceSession

@@ -68,8 +68,9 @@ public protocol CredentialSource: Sendable {
     /// `POST /v1/apps/{app}/device-credentials`, and hands the answer on. Its rules: `docs/guides/register-devices.md`.
     ///
     /// - Parameter user: Nil on a device where no user is signed in.
-    /// - Returns: The credential; nil if the backend says that this user is not signed in here, or that it gives none without a user.
-    /// - Throws: If the backend cannot be asked now; the client asks again later.
+    /// - Returns: The credential; nil if the backend says that this user is not signed in here, or that it gives none without a user. That
+    ///   is 401, 403 or 204. A redirect to a sign-in page is the same, so follow none.
+    /// - Throws: If the backend cannot be asked now; the client asks again later, and asks for no other credential meanwhile.
     func credential(installation: UUID, user: String?) async throws -> DeviceCredential?
 }
 

@@ -11,15 +11,15 @@ enum Session {
         set { UserDefaults.standard.set(newValue, forKey: "user") }
     }
 
-    /// - Returns: Nil if the session is over.
+    /// - Returns: Nil if the session is over, or gives no right to it.
     @discardableResult static func post(_ path: String, _ body: [String: String?]) async throws -> Data? {
         var request = URLRequest(url: backend.appending(path: path))
         request.httpMethod = "POST"
         request.httpBody = try JSONEncoder().encode(body)
-        let (data, answer) = try await URLSession.shared.data(for: request)
+        let (data, answer) = try await URLSession.shared.data(for: request, delegate: NoRedirects())
         switch (answer as? HTTPURLResponse)?.statusCode {
+        case 204, .some(300..<400), 401, 403: return nil
         case .some(200..<300): return data  // a new credential comes with 201
-        case 401: return nil
         default: throw URLError(.badServerResponse)
         }
     }
@@ -31,4 +31,11 @@ enum Session {
 
     /// - Returns: Whether there was anything new.
     @discardableResult static func fetchOrders() async throws -> Bool { try await post("/orders", [:])?.isEmpty == false }
+}
+
+/// Gives a redirect as the answer: the sign-in page would answer 200, and be taken for a key.
+private nonisolated final class NoRedirects: NSObject, URLSessionTaskDelegate {
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse, newRequest request: URLRequest
+    ) async -> URLRequest? { nil }
 }
