@@ -24,7 +24,9 @@ public struct WidgetPushInfo: Sendable {
 @available(iOS 14.0, macOS 11.0, watchOS 9.0, visionOS 26.0, *)
 @available(macCatalyst, unavailable)
 @available(tvOS, unavailable)
-public struct WidgetInfo {}
+public struct WidgetInfo {
+    public let kind: String
+}
 
 @available(iOS 26.0, macOS 26.0, watchOS 26.0, visionOS 26.0, *)
 @available(macCatalyst, unavailable)

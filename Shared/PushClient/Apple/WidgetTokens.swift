@@ -11,15 +11,16 @@
     public enum WidgetTokens {
         /// Reads the token now and whenever the person opens the app, and puts it into ``PushInbox/shared``. Call it once, at launch.
         ///
-        /// WidgetKit has no token if no widget with a push handler is placed, or if it has not made the token yet. While a widget is
-        /// placed, this asks again for ten seconds, and then puts ``PushEvent/tokenPending(purpose:)``. If no widget is placed, or the
+        /// WidgetKit has no token if no widget with a push handler is placed, or if it has not made the token yet. While one of these kinds
+        /// is placed, this asks again for ten seconds, and then puts ``PushEvent/tokenPending(purpose:)``. If none is placed, or the
         /// system has no such tokens, it puts ``PushEvent/noToken(purpose:)`` at once; if WidgetKit cannot say,
         /// ``PushEvent/tokenFailed(purpose:message:)``. So a registration that waits for ``PushTokenPurpose/widgets`` gets an answer
         /// everywhere.
-        @MainActor public static func start() {
+        /// - Parameter kinds: Those with a push handler, as the widgets' configurations name them. A widget without one never has a token.
+        @MainActor public static func start(kinds: Set<String>) {
             #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
                 if #available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *) {
-                    AppActivation.each { await forward() }
+                    AppActivation.each { await forward(kinds) }
                     return
                 }
             #endif
@@ -29,10 +30,11 @@
         #if compiler(>=6.2) && (os(macOS) || os(visionOS) || os(watchOS) || (os(iOS) && !targetEnvironment(macCatalyst)))
             // Apple's pages do not say that `WidgetCenter` is `Sendable`: no actor may lend it to WidgetKit's own executor.
             @available(iOS 26.0, macOS 26.0, visionOS 26.0, watchOS 26.0, *)
-            @concurrent private static func forward() async {
+            @concurrent private static func forward(_ kinds: Set<String>) async {
                 await TokenReading.forward(.widgets) {
                     if let token = await WidgetCenter.shared.currentPushInfo?.token { return .token(token) }
-                    return try await WidgetCenter.shared.currentConfigurations().isEmpty ? .absent : .pending
+                    let placed = try await WidgetCenter.shared.currentConfigurations()
+                    return placed.contains { kinds.contains($0.kind) } ? .pending : .absent
                 }
             }
         #endif

@@ -18,7 +18,7 @@ extension Push {
     static let locations = CLLocationManager()
 
     static func startTokens() {
-        WidgetTokens.start()
+        WidgetTokens.start(kinds: ["com.example.shop.orders"])
         ControlTokens.start(kind: "com.example.shop.door")
         locations.startMonitoringLocationPushes(completion: LocationTokens.forward)
         calls.start()
