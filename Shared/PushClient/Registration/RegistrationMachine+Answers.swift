@@ -82,7 +82,8 @@ extension RegistrationMachine {
             record.server.end(user)
             return forgetCredential() + [.notice(.signedOut)] + rest(saving: true)
         }
-        // Of the sign-out of a user everywhere else, the installation that is left out keeps its user, and its credential can sign out only.
+        // Of the sign-out of a user everywhere else, the installation that is left out keeps its user, and its credential can sign out
+        // only.
         let mayStillSignOut = code == "credential_expired" || code == "credential_revoked" && credential?.user != nil
         restoreBelief()
         if upload.operation == .deregister, code == "credential_revoked", credential?.user == nil || hasRenewed {

@@ -117,8 +117,8 @@ extension RegistrationMachine {
         return .exactly(owners[0])
     }
 
-    /// A logout and a deregistration also succeed if no user is signed in, so several candidates may stand beside null. A backend takes them
-    /// with a session that is over only if they name its user. So they name one candidate after the other, the newest first.
+    /// A logout and a deregistration also succeed if no user is signed in, so several candidates may stand beside null. A backend takes
+    /// them with a session that is over only if they name its user. So they name one candidate after the other, the newest first.
     private var expectedAtEnd: ExpectedUser {
         let user = rules.needsCredential ? onlyFormerOwner : formerOwners.last { !setAside.contains($0) } ?? formerOwners.last
         return user.map { .exactly($0) } ?? .anyone

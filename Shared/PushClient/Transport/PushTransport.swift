@@ -50,10 +50,10 @@ public enum PushServer: Sendable {
     /// A key may do more than an app, so the backend makes five checks: `docs/guides/forwarding.md`. `PushAPI.App.forward` makes them.
     ///
     /// The backend refuses a registration with 401 when the session is over: a late request then cannot sign a user in again. It takes a
-    /// sign-out also then, and no request without a session. So the app keeps the session of each user who has left, from before each change
-    /// of the session. It sends ``PushOperation/signOut`` and ``PushOperation/deregister`` with that of ``PushRequest/expectedUser``, or else
-    /// with the present one. It forgets a user's session when the client says ``PushNotice/signedOut``, ``PushNotice/deregistered``, or that
-    /// another user or none is registered.
+    /// sign-out also then, and no request without a session. So the app keeps the session of each user who has left, from before each
+    /// change of the session. It sends ``PushOperation/signOut`` and ``PushOperation/deregister`` with that of
+    /// ``PushRequest/expectedUser``, or else with the present one. It forgets a user's session when the client says
+    /// ``PushNotice/signedOut``, ``PushNotice/deregistered``, or that another user or none is registered.
     case backend(any PushTransport)
 
     /// The app sends requests to the token service itself, with device credentials.

@@ -39,8 +39,8 @@ struct ModelServer: Hashable {
     var credentials: [String: Scope] = [:]
     var expired: Set<String> = []
     let needsCredential: Bool
-    /// Whether a sign-out ends the credentials that were made until then although no user is signed in; here by the epoch. If not, a sign-in
-    /// that comes late undoes it.
+    /// Whether a sign-out ends the credentials that were made until then although no user is signed in; here by the epoch. If not, a
+    /// sign-in that comes late undoes it.
     var everySignOutEndsTheEpoch = true
 
     init(needsCredential: Bool) {

@@ -104,8 +104,8 @@ package struct OutcomeApplication: Sendable {
         }
     }
 
-    /// Locks are taken in one order everywhere: the apps' brakes, the apps' ``ErasureBarrier``, then rows: Live Activities and channels, jobs,
-    /// receipts, notifications, installations, tokens; each in ascending order of its key.
+    /// Locks are taken in one order everywhere: the apps' brakes, the apps' ``ErasureBarrier``, then rows: Live Activities and channels,
+    /// jobs, receipts, notifications, installations, tokens; each in ascending order of its key.
     private static func write(_ batch: OutcomeBatch, in store: OutcomeStore) throws -> Effect {
         let rejecting = try store.lockBrakes(of: batch.final.filter { $0.outcome == .tokenRejected })
         let origins = try store.origins(of: batch)

@@ -10,8 +10,8 @@ package import TokenServiceKit
 package struct UpdateTarget: Equatable, Sendable {
     /// The system ends an activity eight hours after its start (Apple, "Displaying live data with Live Activities").
     package static let longestLife: Int64 = 8 * 3_600_000
-    /// Quiet hours, a local time or a hold may hold a start back, so an activity without a token lives longer by that. The schema's function
-    /// `lives_until` has the same rule.
+    /// Quiet hours, a local time or a hold may hold a start back, so an activity without a token lives longer by that. The schema's
+    /// function `lives_until` has the same rule.
     package static let longestStart: Int64 = 24 * 3_600_000
     /// Broadcasts of a channel are as far apart. Apple publishes no limit; beyond about one a second it answers `TooManyRequests`
     /// (docs/apns.md, Broadcasts).

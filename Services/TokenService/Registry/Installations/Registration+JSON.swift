@@ -181,7 +181,10 @@ extension Registration {
             .required("user", .user.orNull, "The signed-in user; null for none."),
             .required(
                 "tokens", tokens,
-                "All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay, and those in `keeps`."
+                """
+                All its tokens, at most one per environment and purpose. Tokens of activities that it does not name stay, and those in \
+                `keeps`.
+                """
             ),
             .omissible("keeps", RegisteredToken.keptPurposes),
             .omissible(
@@ -205,8 +208,8 @@ extension RegisteredToken {
 
     static let keptPurposes = JSONSchema.array(.purpose, maximum: maximumListed).described(
         """
-        Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is none. \
-        Those of Live Activities stay in any case.
+        Purposes whose tokens stay, though `tokens` names none: iOS has given this launch neither a token nor the answer that there is \
+        none. Those of Live Activities stay in any case.
         """
     )
 

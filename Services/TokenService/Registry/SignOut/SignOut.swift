@@ -2,8 +2,8 @@ package import Postgres
 package import PushModel
 package import TokenServiceApps
 
-/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused for lack of an effect. One without an effect is
-/// kept in mind, also if it is refused (``SignOutMoments``).
+/// Logout and deregistration (`docs/registration.md`, rule 7): idempotent, and never refused for lack of an effect. One without an effect
+/// is kept in mind, also if it is refused (``SignOutMoments``).
 package struct SignOut: Sendable {
     /// A user's installations in one transaction.
     private static let page = 100

@@ -3,10 +3,10 @@ package import Postgres
 import PushModel
 package import TokenServiceApps
 
-/// When sign-outs that ended no owner epoch were: the last one of a user everywhere, of a user at an installation at which that user was not
-/// signed in, and of anyone at an installation at which no user was. Such a moment ends the device credentials of that name that were made
-/// until then (``DeviceCredentialClaims/issuedAt``): a sign-in that comes late does not undo the sign-out. No name reaches the credentials
-/// of another user, but that of an installation, which takes a key.
+/// When sign-outs that ended no owner epoch were: the last one of a user everywhere, of a user at an installation at which that user was
+/// not signed in, and of anyone at an installation at which no user was. Such a moment ends the device credentials of that name that were
+/// made until then (``DeviceCredentialClaims/issuedAt``): a sign-in that comes late does not undo the sign-out. No name reaches the
+/// credentials of another user, but that of an installation, which takes a key.
 ///
 /// A row has a digest in place of the name, so that an erasure, which leaves such a moment too, leaves no name. It is no key of
 /// ``RegistryLock``: whoever finds two names of one key could end the credentials of another person.
@@ -82,7 +82,8 @@ package struct SignOutMoments: Sendable {
         INSERT INTO sign_outs AS s (app_id, digest, signed_out_at)
         SELECT app_id, digest, clock_timestamp()
         FROM unnest(\(names.map(\.app))::bigint[], \(names.map(\.digest))::bytea[]) AS e (app_id, digest) ORDER BY app_id, digest
-        ON CONFLICT (app_id, digest) DO UPDATE SET signed_out_at = greatest(s.signed_out_at + interval '1 microsecond', excluded.signed_out_at)
+        ON CONFLICT (app_id, digest) DO UPDATE
+            SET signed_out_at = greatest(s.signed_out_at + interval '1 microsecond', excluded.signed_out_at)
         """
     }
 }

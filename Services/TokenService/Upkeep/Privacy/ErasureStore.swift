@@ -42,8 +42,8 @@ struct ErasureStore {
     }
 
     /// The newest history row; later rows were written after the call began. It waits for a registration of the user that is under way,
-    /// which has its rows' numbers already: else the rows would be removed and the registration would stay. A device that registers the user
-    /// later needs a credential that is made after this.
+    /// which has its rows' numbers already: else the rows would be removed and the registration would stay. A device that registers the
+    /// user later needs a credential that is made after this.
     func historyEnd() throws -> Int64 {
         try RegistryStore(session: session).noteSignOut(of: user, app: app)
         return try session.execute("SELECT coalesce(max(id), 0) AS id FROM installation_history").only()["id"]

@@ -2,8 +2,8 @@ import Foundation
 import PushClient
 
 /// The shop has device credentials, and does not use this. An app whose backend forwards has `server: .backend(Forwarding())`, and calls
-/// `Forwarding.heard(_:)` with each notice. It calls `Forwarding.leave(_:)` before each change of the session: before `client.signOut()` and
-/// `client.deregister()`, and before another user's session takes its place.
+/// `Forwarding.heard(_:)` with each notice. It calls `Forwarding.leave(_:)` before each change of the session: before `client.signOut()`
+/// and `client.deregister()`, and before another user's session takes its place.
 struct Forwarding: PushTransport {
     /// The tokens of the app's sessions with its backend. Yours are in the keychain.
     static var present: String? {
