@@ -126,9 +126,7 @@ package struct OutcomeApplication: Sendable {
         effect.absentChannels = absentChannels(finished.filter { BroadcastMember.isChannel($0.token) }, final)
         let completed = try store.countInNotifications(finished)
         effect.completedNotifications = completed.count
-        (effect.released, effect.superseded) = try turns.note(
-            arrived: finished.filter { $0.outcome == .accepted || $0.outcome == .unknown }, completed: completed,
-            retried: attempts.filter { $0.delivery.retryAt != nil })
+        (effect.released, effect.superseded) = try turns.note(finished: finished, completed: completed, attempts: attempts)
         try store.lockInstallations(of: throttled + final.filter(\.isCorrection), origins)
         effect.throttledInstallations = try store.throttle(throttled)
         try store.count(finished)
@@ -210,16 +208,18 @@ struct UpdateTurns {
     }
 
     /// - Parameters:
-    ///   - arrived: Deliveries that APNs has accepted, or may have.
+    ///   - finished: Deliveries that have their outcome now.
     ///   - completed: Notifications that have all their outcomes now.
-    ///   - retried: Deliveries that are sent again later.
+    ///   - attempts: Deliveries that were tried and have no outcome yet.
     /// - Returns: how many updates may go next, and how many a newer one replaced.
     mutating func note(
-        arrived: [OutcomeStore.Finished], completed: [PushID], retried: [OutcomeBatch.Entry]
+        finished: [OutcomeStore.Finished], completed: [PushID], attempts: [OutcomeBatch.Entry]
     ) throws -> (released: Int, superseded: Int) {
         guard !targets.isEmpty else { return (0, 0) }
         var (released, superseded): ([PushID], [PushID]) = ([], [])
         var changed: Set<UpdateTarget.Key> = []
+        // APNs has accepted these, or may have.
+        let arrived = finished.lazy.filter { $0.outcome == .accepted || $0.outcome == .unknown }
         for notification in Set(arrived.map(\.notification)) {
             guard let key = keys[notification], key.isChannel else { continue }
             _ = change(key, &changed) { target in
@@ -231,7 +231,7 @@ struct UpdateTurns {
             guard let key = keys[notification], let next = change(key, &changed, { $0.completed(notification) }) else { continue }
             released.append(next)
         }
-        for notification in Set(retried.map(\.delivery.notification)).sorted() {
+        for notification in Set(attempts.lazy.filter { $0.delivery.retryAt != nil }.map(\.delivery.notification)).sorted() {
             guard let key = keys[notification],
                 let next = change(key, &changed, { $0.failed(notification, superseded: &superseded) })
             else { continue }
