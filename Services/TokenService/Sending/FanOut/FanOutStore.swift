@@ -301,6 +301,70 @@ package struct FanOutStore {
     }
 }
 
+/// The statements of a checkpoint.
+extension FanOutStore {
+    static func select(_ notification: PushID) -> PostgresQuery {
+        """
+        SELECT n.app_id, n.purpose, n.target_user, n.target_installation, f.lifetime_ms, cardinality(a.environments) > 1 AS may_try,
+            f.checkpoint, f.checkpoint_installation, n.jobs, f.entries, CASE WHEN NOT f.are_tags_common THEN f.tags END AS tags,
+            f.target = 'all' AS is_everybody, f.target = 'channel_and_activities' AS includes_activities, a.activity_window_seconds,
+            greatest(n.accepted_at, f.due_at) - interval '10 seconds' AS began_at
+        FROM fan_outs f JOIN notifications n ON n.id = f.notification JOIN apps a ON a.id = n.app_id
+        WHERE f.notification = \(notification) AND f.ended_at IS NULL AND n.state <> 'cancelled'
+        """
+    }
+
+    /// The members of some of a notification's jobs, one after the other.
+    static func members(of fanOut: PendingFanOut, from first: Int, count: Int) -> PostgresQuery {
+        """
+        SELECT coalesce(string_agg(members, ''), '') AS members FROM jobs
+        WHERE notification = \(fanOut.template.notification) AND number >= \(first) AND number < \(first + count)
+        """
+    }
+
+    /// Moves the checkpoint from where this fan-out has seen it. If another process has gone on, or the notification was stopped, it moves
+    /// none, and the caller has to roll the transaction back. If it waits for an outcome, PostgreSQL decides by the row that it waited for,
+    /// which holds the outcomes' counts too.
+    /// - Returns: a row with how many deliveries are pending now, if it moved the checkpoint.
+    static func advance(_ page: PendingFanOut.Page, of fanOut: PendingFanOut, leaseSeconds: Double) -> PostgresQuery {
+        let (from, count, isLast) = (fanOut.checkpoint, page.count, page.isLast)
+        return """
+            WITH counted AS (
+                UPDATE notifications SET jobs = \(page.end.jobs), total = total + \(count)::bigint, pending = pending + \(count)::bigint,
+                    state = CASE WHEN NOT \(isLast) THEN 'expanding' WHEN pending + \(count)::bigint > 0 THEN 'sending'
+                        WHEN total + \(count)::bigint > 0 THEN
+                            CASE WHEN expires_at <= now() AND are_unsent(outcomes) THEN 'expired' ELSE 'completed' END
+                        WHEN expires_at <= now() THEN 'expired' ELSE 'no_targets' END,
+                    completed_at = CASE WHEN \(isLast) AND pending + \(count)::bigint = 0 THEN now() END
+                WHERE id = \(fanOut.template.notification) AND state IN ('accepted', 'scheduled', 'expanding') AND jobs = \(from.jobs)
+                RETURNING id, pending
+            )
+            UPDATE fan_outs f SET checkpoint = \(page.end.position), checkpoint_installation = \(page.end.installation),
+                are_tags_common = f.are_tags_common OR \(page.areTagsCommon), ended_at = CASE WHEN \(isLast) THEN now() END,
+                free_from = CASE WHEN NOT \(isLast) THEN now() + make_interval(secs => \(leaseSeconds)) END
+            FROM counted c WHERE f.notification = c.id AND f.checkpoint = \(from.position)
+                AND f.checkpoint_installation IS NOT DISTINCT FROM \(from.installation)
+            RETURNING c.pending
+            """
+    }
+
+    /// Inserts jobs by fan-out's own clock (`now`), which also decides which jobs it publishes itself. A job that is due after the expiry
+    /// waits for the expiry alone.
+    static func insertJobs(_ jobs: [Job], of fanOut: PendingFanOut, leaseSeconds: Double, now: Int64) -> PostgresQuery {
+        let expiresAt = fanOut.template.expiresAt
+        return """
+            INSERT INTO jobs (notification, number, app_id, lane, locale, due_at, members, sandbox, free_from)
+            SELECT \(fanOut.template.notification), number, \(fanOut.app), \(fanOut.template.lane), locale, due, members,
+                sandbox::bit(100),
+                CASE WHEN due > \(milliseconds: now) THEN greatest(now(), least(due, \(milliseconds: expiresAt)))
+                    ELSE now() + make_interval(secs => \(leaseSeconds)) END
+            FROM unnest(\(jobs.map(\.number))::bigint[], \(jobs.map(\.locale))::text[], \(milliseconds: jobs.map(\.dueAt))::timestamptz[],
+                    \(jobs.map { Job.bytes(of: $0.members) })::bytea[], \(jobs.map { Job.mask(of: $0.sandbox) })::text[])
+                AS e (number, locale, due, members, sandbox)
+            """
+    }
+}
+
 extension PendingFanOut.Found {
     fileprivate init(_ token: PostgresRow, of owner: PostgresRow) throws {
         self.init(
