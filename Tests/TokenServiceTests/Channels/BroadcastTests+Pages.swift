@@ -143,6 +143,18 @@ extension BroadcastTests {
         }
     }
 
+    @Test("A broadcast that is cancelled while it waits holds no later one back, nor the channel's deletion", arguments: ["end", "update"])
+    func cancelledWhileItWaits(event: String) async throws {
+        try await Self.withoutRelay { running, shop in
+            let waiting = try await Self.send(Self.state(1, event: event), by: shop)
+            #expect(try await shop.delete("/v1/apps/shop/notifications/\(waiting)").json.text("state") == "cancelled")
+            #expect(try await running.count("SELECT count(*) FROM update_targets WHERE is_waiting") == 0)
+            let later = try await Self.send(Self.state(2), by: shop)
+            try await Self.makeFirstPage(of: later, running)
+            #expect(try await running.count("SELECT count(*) FROM jobs WHERE notification = \(later)") == 1)
+        }
+    }
+
     /// With the channel `game`, which one activity follows that has an update token.
     private static func withoutRelay(_ body: @escaping @Sendable (RunningService, APITestClient) async throws -> Void) async throws {
         try await RunningService.run(.init(without: { $0 is Relay })) { running in

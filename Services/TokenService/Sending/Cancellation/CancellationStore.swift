@@ -78,16 +78,20 @@ package struct CancellationStore {
             INSERT INTO cancellations (notification, at, reason, published_at)
             SELECT id, now(), 'cancelled', CASE WHEN NOT may_be_at_broker(id, jobs, expires_at) THEN now() END FROM stopped
             """,
-            // Without a delivery it gets no outcome at whose end the next update goes. That one asks for its turn. The end of a channel
-            // has ended nothing if it did not arrive at APNs.
+            // Without a delivery it gets no outcome at whose end the next update goes. That one asks for its turn. If it waited itself,
+            // nothing waits any more. The end of a channel has ended nothing if it did not arrive at APNs.
             """
             WITH stopped AS (
                 SELECT id, app_id, purpose, activity_owner(target_user, target_installation) AS owned_by FROM notifications
                 WHERE app_id = \(app.id) AND id = \(id) AND state = 'cancelled' AND completed_at IS NOT NULL LIMIT 1
             ), taken_back AS (
-                UPDATE update_targets a SET ended_at = a.ended_before, unconfirmed_end = NULL, ended_before = NULL FROM stopped s
+                UPDATE update_targets a SET is_waiting = a.is_waiting AND a.newest IS DISTINCT FROM s.id,
+                    ended_at = CASE WHEN a.unconfirmed_end = s.id THEN a.ended_before ELSE a.ended_at END,
+                    ended_before = CASE WHEN a.unconfirmed_end IS DISTINCT FROM s.id THEN a.ended_before END,
+                    unconfirmed_end = nullif(a.unconfirmed_end, s.id)
+                FROM stopped s
                 WHERE a.app_id = s.app_id AND a.owned_by = s.owned_by AND a.id = substr(s.purpose, strpos(s.purpose, ':') + 1)
-                    AND a.unconfirmed_end = s.id
+                    AND (a.unconfirmed_end = s.id OR a.newest = s.id AND a.is_waiting)
             ), waiting AS (
                 SELECT a.newest FROM stopped s
                 JOIN update_targets a ON a.app_id = s.app_id AND a.owned_by = s.owned_by
